@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What `cmake --install` puts where. docs/man installs the manual pages itself.
+include(CMakePackageConfigHelpers)
+if(NOT TARGET vipl)
+    return()
+endif()
+
+set(via_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/viaduct)
+
+install(TARGETS vipl EXPORT viaductTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/vipl.h ${PROJECT_SOURCE_DIR}/include/vipx.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/via
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+
+install(EXPORT viaductTargets NAMESPACE viaduct:: DESTINATION ${via_package_dir})
+configure_package_config_file(cmake/viaductConfig.cmake.in viaductConfig.cmake
+    INSTALL_DESTINATION ${via_package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(viaductConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/viaductConfig.cmake
+              ${PROJECT_BINARY_DIR}/viaductConfigVersion.cmake
+        DESTINATION ${via_package_dir})
+
+# The pkg-config file finds the prefix from its own place, so that an installed tree can be moved.
+set(via_pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH VIA_PC_PREFIX ${via_pc_dir} ${CMAKE_INSTALL_PREFIX})
+file(RELATIVE_PATH VIA_PC_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+file(RELATIVE_PATH VIA_PC_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+configure_file(cmake/viaduct.pc.in viaduct.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/viaduct.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(VIA_TOOLS)
+    foreach(program via viad)
+        if(TARGET ${program})
+            install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+        endif()
+    endforeach()
+    configure_file(contrib/viad.service.in viad.service @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/viad.service DESTINATION lib/systemd/system)
+endif()
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
