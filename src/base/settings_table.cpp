@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one table of all settings.
+#include "base/settings.hpp"
+
+namespace via::base {
+namespace {
+
+constexpr std::uint64_t kilo = 1024;
+constexpr std::uint64_t mega = 1024 * kilo;
+constexpr std::uint64_t giga = 1024 * mega;
+
+SettingDeclaration flag(std::string_view name, std::string_view default_value,
+                        std::string_view meaning) {
+    return {name, SettingKind::Flag, default_value, 0, 1, {}, meaning};
+}
+
+SettingDeclaration text(std::string_view name, std::string_view default_value,
+                        std::string_view meaning) {
+    return {name, SettingKind::Text, default_value, 0, 0, {}, meaning};
+}
+
+SettingDeclaration choice(std::string_view name, std::string_view choices,
+                          std::string_view default_value, std::string_view meaning) {
+    return {name, SettingKind::Choice, default_value, 0, 0, choices, meaning};
+}
+
+SettingDeclaration number(std::string_view name, std::string_view default_value,
+                          std::uint64_t minimum, std::uint64_t maximum, std::string_view meaning) {
+    return {name, SettingKind::Number, default_value, minimum, maximum, {}, meaning};
+}
+
+SettingDeclaration bytes(std::string_view name, std::string_view default_value,
+                         std::uint64_t minimum, std::uint64_t maximum, std::string_view meaning) {
+    return {name, SettingKind::Bytes, default_value, minimum, maximum, {}, meaning};
+}
+
+SettingDeclaration power_of_two(SettingDeclaration declaration) {
+    declaration.power_of_two = true;
+    return declaration;
+}
+
+}  // namespace
+
+const std::vector<SettingDeclaration>& setting_declarations() {
+    // Never destroyed: threads may still ask while the process exits.
+    static const auto& table = *new std::vector<SettingDeclaration>{
+        choice("VIA_LOG", "silent|error|warning|info|debug", "warning",
+               "Which lines Viaduct writes to standard error: this level and all that are graver."),
+        text("VIA_CONFIG", "",
+             "The settings file with lines NAME=value; if empty, the first that exists of "
+             "$XDG_CONFIG_HOME/viaduct/viaduct.conf (or ~/.config/viaduct/viaduct.conf) and "
+             "/etc/viaduct.conf is read."),
+        text("VIA_AGENT_SOCKET", "",
+             "The socket of the kernel agent, a path or @name; if empty, the system's agent "
+             "@viaduct/system when it answers, else the user's @viaduct/user/<uid>."),
+        text("VIA_AGENT_PROGRAM", "",
+             "The path of the program viad; if empty, it is looked for next to the running "
+             "program, in the installed place and in PATH."),
+        flag("VIA_AGENT_START", "1",
+             "Whether a process that finds no kernel agent starts one by itself."),
+        number("VIA_AGENT_IDLE_SECONDS", "10", 1, 86400,
+               "How many seconds a kernel agent that was started on demand stays without clients."),
+        number("VIA_AGENT_TIMEOUT_MS", "5000", 10, 600000,
+               "How many milliseconds a process waits for an answer of the kernel agent."),
+        choice("VIA_SHM_PATH", "auto|kmem|cma|ring", "auto",
+               "Forces the way by which large messages move inside a host; auto takes the fastest "
+               "that works."),
+        flag("VIA_SHM_INLINE", "1",
+             "Whether messages that fit into a frame of one cache line travel inside it."),
+        power_of_two(bytes("VIA_SHM_RING_BYTES", "16k", 4 * kilo, 16 * mega,
+                           "The size of a channel's byte ring, one for each direction of a "
+                           "connection inside a host.")),
+        power_of_two(number("VIA_SHM_FRAME_LINES", "32", 8, 4096,
+                            "How many frames of one cache line a channel inside a host holds.")),
+        bytes("VIA_SHM_CHUNK_BYTES", "2k", 256, 1 * mega,
+              "In what portions a message goes through the byte ring, so that the copies of "
+              "sender and receiver overlap."),
+        bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,
+              "From this size on a message inside a host moves with one copy (kmem or CMA) "
+              "instead of through the byte ring."),
+        number("VIA_SPIN_US", "50", 0, 1000000,
+               "How many microseconds a blocking wait polls before it sleeps."),
+        flag("VIA_STRICT_PTAG", "0",
+             "Whether a VI without a protection tag is refused access to memory that has one."),
+        text("VIA_HOSTS_FILE", "/etc/vip_hosts",
+             "The file in which the VIPL name service looks host names up before it asks the "
+             "system."),
+        number("VIA_PD_SMALL_RING", "64", 8, 4096,
+               "How many physical descriptors a work queue's small ring in the device holds."),
+        number("VIA_PD_LOW_WATER", "16", 1, 4095,
+               "When only this many physical descriptors are left in the small ring, it is "
+               "refilled from the big ring."),
+        number("VIA_MAX_DESCRIPTORS", "4096", 16, 65536,
+               "How many descriptors may be outstanding on one work queue "
+               "(MaxDescriptorsPerQueue)."),
+        bytes("VIA_KMEM_ARENA_BYTES", "64m", 1 * mega, 4 * giga,
+              "By how much the kernel agent extends the memory that it hands out as kmem."),
+        choice("VIA_KMEM_HUGE_PAGES", "auto|never", "auto",
+               "Whether kmem uses huge pages where the system has any."),
+        flag("VIA_PIN_MEMORY", "0",
+             "Whether registering memory also locks its pages in memory, which counts against "
+             "RLIMIT_MEMLOCK."),
+    };
+    return table;
+}
+
+}  // namespace via::base
