@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The NIC-agent interface: everything above is blind to which NIC it runs on. A NIC is a folder
+// under na/ and one line in ua/devices.cpp.
+//
+// Division of work. The user agent owns VI states, reliability policy, descriptors and completion;
+// it posts PD chains into work queues and rings the endpoint. The NIC agent moves data: it takes
+// chains from the queues, marks entries done and reports events. An endpoint is not thread-safe:
+// the user agent calls it with the VI's lock held, except where noted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/counters.hpp"
+#include "base/result.hpp"
+#include "ka/client.hpp"
+#include "na/work_queue.hpp"
+
+namespace via::na {
+
+inline constexpr std::uint32_t unreliable = 0x1;
+inline constexpr std::uint32_t reliable_delivery = 0x2;
+inline constexpr std::uint32_t reliable_reception = 0x4;
+
+struct NicAttributes {
+    std::string name;
+    std::uint32_t hardware_version = 0;
+    std::uint32_t provider_version = 0;
+    std::array<std::uint8_t, 6> address{};
+    std::uint64_t max_transfer_bytes = 0;
+    std::uint64_t native_mtu = 0;
+    std::uint64_t max_vis = 0;
+    std::uint32_t max_segments = 0;
+    std::uint32_t reliability_levels = 0;  ///< mask
+    std::uint32_t rdma_read_levels = 0;    ///< mask: levels on which RDMA read works
+};
+
+/// What happened to an endpoint outside its work entries. Reported once, in this order of bits.
+enum class EndpointEvent : std::uint32_t {
+    None = 0,
+    ReceiveQueueEmpty = 1,     ///< a message found no receive posted and was dropped
+    RdmaWriteRefused = 2,      ///< the peer's RDMA write failed the check at this target
+    RdmaReadRefused = 4,       ///< the peer's RDMA read failed it
+    PeerDisconnected = 8,      ///< the peer disconnected or broke the connection
+    PeerDied = 16,             ///< its process is gone
+    ProtocolViolation = 32,    ///< the peer wrote nonsense into the channel
+};
+
+/// Everything of one VI that user agent and NIC agent share.
+struct QueuePair {
+    QueuePair(std::uint32_t small_ring, std::uint32_t low_water, std::uint32_t max_entries)
+        : send(small_ring, low_water, max_entries), receive(small_ring, low_water, max_entries) {}
+    WorkQueue send;
+    WorkQueue receive;
+    std::uint32_t events = 0;  ///< EndpointEvent bits not yet taken by the user agent
+    ka::EndpointAttributes local;
+    ka::EndpointAttributes remote;  ///< valid while connected
+    base::ViCounters* counters = nullptr;
+    /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
+    /// give the core away.
+    bool shares_core = false;
+
+    void report(EndpointEvent event) noexcept { events |= static_cast<std::uint32_t>(event); }
+    [[nodiscard]] bool reliable() const noexcept { return local.reliability != unreliable; }
+    [[nodiscard]] bool acknowledged() const noexcept {
+        return local.reliability == reliable_reception;
+    }
+};
+
+/// A received message looked at in place, in the channel's memory. The peer can write there:
+/// whoever uses it copies first and checks then.
+struct FrameView {
+    const std::byte* data = nullptr;
+    std::uint32_t length = 0;
+    bool has_immediate = false;
+    std::uint32_t immediate = 0;
+};
+
+/// Called by poll groups, sweeps and the service thread: progress one VI, with its lock taken by
+/// the callee.
+class EndpointOwner {
+  public:
+    virtual ~EndpointOwner() = default;
+    /// True while unfinished work remains that needs further calls. The service thread asks to
+    /// nudge a peer that such work waits for.
+    virtual bool progress(bool nudge_peer = false) = 0;
+};
+
+class Endpoint {
+  public:
+    virtual ~Endpoint() = default;
+
+    /// There are new chains in the send queue: perform what can be performed now.
+    virtual void ring_send() = 0;
+    /// Moves what can be moved in both directions, completes entries, reports events. Cheap when
+    /// nothing is there. True if anything happened.
+    virtual bool poll() = 0;
+    /// From now on an arrival rings the process's doorbell (once). The caller polls once more
+    /// after it, and may then sleep.
+    virtual void arm() = 0;
+    /// Sends (or reads) that are not done and that only further calls of poll() will finish.
+    [[nodiscard]] virtual bool unfinished() const = 0;
+    /// Tells a peer that makes no calls that something waits for it.
+    virtual void nudge() = 0;
+    /// Ends the connection and tells the peer. Entries are left to the user agent to flush.
+    virtual void disconnect() = 0;
+    [[nodiscard]] virtual std::int32_t peer_pid() const = 0;
+
+    // Looking at frames in place, for layers that post no receives. A message that can not be
+    // shown in one piece is not shown; it goes through a posted receive.
+    [[nodiscard]] virtual bool peek(FrameView& view) = 0;
+    virtual void consume() = 0;
+};
+
+/// The endpoints of one completion queue, polled together. poll() costs a look at the active
+/// endpoints and not at the idle ones. Thread-safe.
+class PollGroup {
+  public:
+    virtual ~PollGroup() = default;
+    /// Looks for arrivals and calls progress() of their owners. True if any owner was called.
+    virtual bool poll() = 0;
+    virtual void arm() = 0;
+    /// As QueuePair::shares_core, for the group.
+    [[nodiscard]] virtual bool shares_core() const noexcept = 0;
+};
+
+/// The poll groups of the completion queues of a VI's two work queues: either may be null, and they
+/// may be the same.
+struct EndpointGroups {
+    PollGroup* send = nullptr;
+    PollGroup* receive = nullptr;
+};
+
+struct ConnectTerms {
+    std::uint32_t vi = 0;
+    ka::NetAddress local;
+    ka::NetAddress remote;
+};
+
+class NicAgent {
+  public:
+    virtual ~NicAgent() = default;
+
+    [[nodiscard]] virtual const NicAttributes& attributes() const = 0;
+    [[nodiscard]] virtual std::unique_ptr<PollGroup> create_poll_group() = 0;
+    /// The owner outlives the endpoint.
+    [[nodiscard]] virtual base::Result<std::unique_ptr<Endpoint>> create_endpoint(
+        QueuePair& queues, EndpointOwner& owner, const EndpointGroups& groups) = 0;
+
+    // Connection set-up. Called without the VI's lock while the VI is Connect Pending. On success
+    // queues.remote is set and the endpoint is live. The caller has compared the attributes.
+    [[nodiscard]] virtual base::Result<ka::IncomingRequest> connect_wait(
+        const ka::NetAddress& local, base::Deadline deadline) = 0;
+    [[nodiscard]] virtual base::Result<void> connect_accept(const ka::IncomingRequest& request,
+                                                            Endpoint& endpoint,
+                                                            const ConnectTerms& terms,
+                                                            base::Deadline deadline) = 0;
+    [[nodiscard]] virtual base::Result<void> connect_reject(std::uint64_t request) = 0;
+    [[nodiscard]] virtual base::Result<void> connect_request(Endpoint& endpoint,
+                                                             const ConnectTerms& terms,
+                                                             base::Deadline deadline) = 0;
+    [[nodiscard]] virtual base::Result<std::uint64_t> peer_request(Endpoint& endpoint,
+                                                                   const ConnectTerms& terms,
+                                                                   base::Deadline deadline) = 0;
+    [[nodiscard]] virtual std::optional<base::Result<void>> peer_poll(Endpoint& endpoint,
+                                                                      std::uint64_t request) = 0;
+    [[nodiscard]] virtual base::Result<void> peer_wait(Endpoint& endpoint,
+                                                       std::uint64_t request) = 0;
+    virtual void peer_cancel(std::uint64_t request) = 0;
+
+    /// Called by the service thread when the doorbell rang, or now and then: progresses endpoints
+    /// with news. True while some endpoint has unfinished work that needs further calls.
+    virtual bool service() = 0;
+};
+
+}  // namespace via::na

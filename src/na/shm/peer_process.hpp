@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The process at the other end, shared by all connections to it: its RMMT, doorbell and the kmem
+// arenas that are mapped here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/memory_file.hpp"
+#include "base/result.hpp"
+#include "ka/client.hpp"
+#include "na/doorbell.hpp"
+#include "na/shm/copy_paths.hpp"
+
+namespace via::na::shm {
+
+class PeerProcess {
+  public:
+    /// Takes over the grant's descriptors.
+    [[nodiscard]] static base::Result<std::shared_ptr<PeerProcess>> create(
+        ka::PeerGrant&& grant, const ProbeTarget& probe, AllowedPaths allowed,
+        ka::AgentClient& agent);
+    ~PeerProcess() {
+        if (last_use_) last_use_();
+    }
+    /// Runs when the last connection to the process is gone.
+    void on_last_use(std::function<void()> action) { last_use_ = std::move(action); }
+
+    [[nodiscard]] std::int32_t pid() const noexcept { return pid_; }
+    [[nodiscard]] int pidfd() const noexcept { return pidfd_.get(); }
+    [[nodiscard]] bool can_read() const noexcept { return cma_.read; }
+    [[nodiscard]] bool can_write() const noexcept { return cma_.write; }
+    [[nodiscard]] bool gone() const noexcept;  ///< asks the kernel, through the pidfd
+
+    [[nodiscard]] DoorbellPage& doorbell() noexcept {
+        return *reinterpret_cast<DoorbellPage*>(doorbell_mapping_.data());
+    }
+    void ring(std::uint32_t index) noexcept {
+        ring_doorbell(doorbell(), doorbell_event_.get(), index);
+    }
+    void ring_service_thread() noexcept { ring_service(doorbell_event_.get()); }
+
+    /// The peer's region for a handle, from its present table.
+    [[nodiscard]] bool find_region(std::uint64_t connection, std::uint32_t handle,
+                                   ka::Region& region);
+    /// Where [offset, +bytes) of an arena of the peer is mapped here, or null. Asks the agent for
+    /// an arena once; the connection proves the right to it.
+    [[nodiscard]] std::byte* arena_address(std::uint64_t connection, std::uint32_t arena,
+                                           std::uint64_t offset, std::uint64_t bytes);
+
+  private:
+    explicit PeerProcess(ka::AgentClient& agent) : agent_(agent) {}
+    void refresh_rmmt(std::uint64_t connection);
+
+    struct Arena {
+        base::Mapping mapping;  ///< invalid: refused, not asked again
+    };
+
+    ka::AgentClient& agent_;
+    std::function<void()> last_use_;
+    std::int32_t pid_ = 0;
+    base::UniqueFd pidfd_;
+    base::UniqueFd doorbell_event_;
+    base::Mapping doorbell_mapping_;
+    AllowedPaths allowed_;
+    ProbeResult cma_;
+
+    std::mutex mutex_;
+    base::Mapping rmmt_mapping_;
+    std::vector<base::Mapping> old_tables_;  ///< another thread may still be reading one
+    std::atomic<const ka::RmmtEntry*> rmmt_{nullptr};
+    std::atomic<std::uint32_t> rmmt_epoch_{0};
+    std::map<std::uint32_t, Arena> arenas_;
+};
+
+}  // namespace via::na::shm

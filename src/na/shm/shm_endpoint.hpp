@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A VI's end of a shm connection. Sending: a small message goes inline in a frame, a middle one
+// through the byte ring in chunks that the receiver takes out while the next is put in, a large one
+// as a reference that the receiver fetches with one copy (kmem mapping or CMA) and acknowledges.
+// RDMA is done wholly by the initiator; only where neither mapping nor CMA works it goes through
+// the ring and the target's poll (or its service thread) takes part.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "na/nic_agent.hpp"
+#include "na/shm/channel.hpp"
+#include "na/shm/peer_process.hpp"
+
+namespace via::na::shm {
+
+class ShmNicAgent;
+class ShmPollGroup;
+
+struct ShmSettings {
+    Geometry geometry;
+    bool inline_frames = true;
+    std::uint32_t chunk_bytes = 2048;
+    std::uint32_t single_copy_bytes = 16384;
+    AllowedPaths allowed;
+    [[nodiscard]] static ShmSettings read();
+};
+
+class ShmEndpoint final : public Endpoint {
+  public:
+    ShmEndpoint(ShmNicAgent& agent, QueuePair& queues, EndpointOwner& owner,
+                const EndpointGroups& groups, std::uint32_t index);
+    ~ShmEndpoint() override;
+
+    /// Goes live on an established connection.
+    [[nodiscard]] base::Result<void> attach(ka::Established&& established, const Geometry& geometry,
+                                            std::shared_ptr<PeerProcess> peer,
+                                            std::uint32_t remote_index, bool peer_has_barrier);
+
+    void ring_send() override;
+    bool poll() override;
+    void arm() override;
+    [[nodiscard]] bool unfinished() const override;
+    void nudge() override;
+    void disconnect() override;
+    [[nodiscard]] std::int32_t peer_pid() const override { return peer_ ? peer_->pid() : 0; }
+    [[nodiscard]] bool peek(FrameView& view) override;
+    void consume() override;
+
+    // For the poll group and the device.
+    [[nodiscard]] bool live() const noexcept { return live_.load(std::memory_order_acquire); }
+    [[nodiscard]] bool arrival_visible() const noexcept {
+        return live_.load(std::memory_order_acquire) && reader_->arrival_visible();
+    }
+    void want_attention() noexcept {
+        if (live()) reader_->control().attention.wanted.store(1, std::memory_order_relaxed);
+    }
+    [[nodiscard]] EndpointOwner& owner() noexcept { return owner_; }
+    [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+    /// Its poll groups look at it from now on.
+    void wake_groups();
+    [[nodiscard]] bool connects_to(const PeerProcess& peer) const noexcept {
+        return peer_identity_.load(std::memory_order_acquire) == &peer;
+    }
+    void peer_died() noexcept { peer_gone_.store(true, std::memory_order_release); }
+    [[nodiscard]] bool shares_core() const noexcept { return queues_.shares_core; }
+    [[nodiscard]] const ka::EndpointAttributes& local_attributes() const noexcept {
+        return queues_.local;
+    }
+
+  private:
+    struct Incoming {  ///< a message coming in chunks
+        bool active = false;
+        bool discard = false;
+        std::uint32_t total = 0;
+        std::uint32_t received = 0;
+        std::uint32_t capacity = 0;
+        std::uint32_t status = 0;
+        std::uint32_t immediate = 0;
+        bool has_descriptor = false;
+    };
+    struct IncomingRdma {  ///< an RDMA write coming through the ring
+        bool active = false;
+        bool refused = false;
+        bool has_immediate = false;
+        std::uint64_t address = 0;
+        std::uint32_t handle = 0;
+        std::uint32_t total = 0;
+        std::uint32_t received = 0;
+        std::uint32_t immediate = 0;
+    };
+    struct OutstandingRead {  ///< our RDMA read through the ring
+        std::uint64_t number = 0;
+        std::vector<PhysicalDescriptor> segments;
+        std::uint32_t length = 0;
+        std::uint32_t received = 0;
+    };
+    struct ServedRead {  ///< the peer's RDMA read that we answer
+        std::uint64_t address = 0;
+        std::uint32_t handle = 0;
+        std::uint32_t length = 0;
+        std::uint32_t sent = 0;
+        std::uint32_t token = 0;
+    };
+
+    struct Owed {  ///< acknowledgements not sent yet
+        std::uint32_t received = 0;
+        std::uint32_t failure = 0;  ///< status of the message after the received ones, or 0
+    };
+
+    // Outgoing (shm_send.cpp).
+    bool start_next();
+    bool send_inline(const ChainHead& head);
+    bool send_chunks(const ChainHead& head);
+    bool send_reference(const ChainHead& head);
+    [[nodiscard]] bool peer_can_fetch(const ChainHead& head);
+    void finish_send(std::uint32_t length, base::DataPath path, bool by_reference);
+    void flush_outgoing();
+    bool serve_reads();
+    void owe_acknowledgement(std::uint32_t status);
+    bool send_acknowledgements();
+    void ring_if_wanted() noexcept;
+
+    // RDMA (shm_rdma.cpp).
+    bool rdma_write(const ChainHead& head);
+    bool rdma_write_chunks(const ChainHead& head, const PhysicalDescriptor& remote);
+    bool rdma_read(const ChainHead& head);
+    [[nodiscard]] bool remote_region(const PhysicalDescriptor& remote, std::uint32_t length,
+                                     std::uint32_t right, ka::Region& region);
+    bool refuse_rdma(const ChainHead& head);
+    void handle_rdma_done(const FrameHeader& frame);
+    bool handle_rdma_write(const FrameHeader& frame, bool first);
+    bool handle_read_request(const FrameHeader& frame);
+    bool handle_read_data(const FrameHeader& frame);
+
+    // Incoming (shm_receive.cpp).
+    bool handle(const FrameHeader& frame);
+    bool handle_inline(const FrameHeader& frame);
+    bool handle_chunk(const FrameHeader& frame, bool first);
+    bool handle_reference(const FrameHeader& frame);
+    bool handle_acknowledge(const FrameHeader& frame);
+    void begin_receive(std::uint32_t total, const FrameHeader& frame);
+    void finish_receive(base::DataPath path);
+    void scatter(std::uint32_t offset, std::uint32_t bytes);
+    [[nodiscard]] bool fetch(std::uint32_t total, const std::vector<PhysicalDescriptor>& segments,
+                             base::DataPath& path);
+    void acknowledge(std::uint32_t status);
+    void violation(const char* what);
+    bool idle();
+
+    [[nodiscard]] bool check_local(const PhysicalDescriptor& pd, std::uint32_t right = 0) const;
+
+    template <class T>
+    [[nodiscard]] T payload_at(std::uint32_t offset) noexcept {
+        T value;
+        std::memcpy(&value, reader_->payload() + offset, sizeof value);
+        return value;
+    }
+
+    ShmNicAgent& agent_;
+    QueuePair& queues_;
+    EndpointOwner& owner_;
+    std::array<ShmPollGroup*, 2> groups_;  ///< different ones or null
+    const std::uint32_t index_;
+    ShmSettings settings_;
+
+    std::atomic<bool> live_{false};
+    base::Mapping channel_;
+    std::optional<ChannelWriter> writer_;
+    std::optional<ChannelReader> reader_;
+    std::shared_ptr<PeerProcess> peer_;
+    std::atomic<const PeerProcess*> peer_identity_{nullptr};  ///< for other threads to compare
+    std::uint64_t connection_ = 0;
+    std::uint32_t remote_index_ = 0;
+    bool fence_needed_ = true;
+    std::uint32_t chunk_bytes_ = 0;
+
+    bool published_ = false;  ///< a frame went out since the doorbell was last considered
+    bool halted_ = false;     ///< an error on a reliable connection: the user agent will end it
+    bool closed_reported_ = false;
+    std::atomic<bool> peer_gone_{false};
+
+    std::uint32_t send_offset_ = 0;  ///< progress of the front chain when it goes in chunks
+    std::uint64_t acknowledge_cursor_ = 0;
+    std::uint32_t awaiting_ = 0;            ///< entries that an acknowledgement will complete
+    std::uint32_t references_ = 0;          ///< of these, messages the peer has yet to fetch
+    std::deque<Owed> owed_;
+    std::deque<OutstandingRead> reads_;
+    std::deque<ServedRead> served_reads_;
+    std::set<std::uint32_t> arenas_offered_;
+    std::set<std::uint32_t> arenas_mapped_;
+    std::deque<std::uint32_t> arena_answers_;
+
+    Incoming incoming_;
+    IncomingRdma incoming_rdma_;
+    std::uint32_t idle_polls_ = 0;
+    FrameHeader peeked_;
+    std::uint32_t peeked_chunk_ = 0;
+};
+
+}  // namespace via::na::shm

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Polling many endpoints at the cost of the active ones. Active endpoints are looked at directly;
+// idle ones have asked their peers to ring, and a ring makes them active again.
+#include <algorithm>
+
+#include "na/shm/shm_nic_agent.hpp"
+
+namespace via::na::shm {
+namespace {
+
+constexpr std::uint32_t polls_per_sweep = 4096;
+constexpr std::uint32_t polls_per_look = 64;
+
+}  // namespace
+
+bool ShmPollGroup::poll() {
+    // Whoever holds the lock is polling this group already.
+    if (!lock_.try_lock()) return false;
+    if (agent_.any_mark()) agent_.collect_marks(false);
+    if (any_woken_.load(std::memory_order_acquire)) take_woken();
+    bool found = false;
+    for (Active& active : active_) {
+        if (!active.endpoint->arrival_visible()) continue;
+        active.last_arrival = sweeps_;
+        active.endpoint->owner().progress();
+        found = true;
+    }
+    ++polls_;
+    if (!found && polls_ % polls_per_look == 0) {
+        bool shares = false;
+        for (Active& active : active_) {
+            active.endpoint->owner().progress();  // peer's state, unfinished sends
+            shares = shares || active.endpoint->shares_core();
+        }
+        shares_core_.store(shares, std::memory_order_relaxed);
+    }
+    if (polls_ >= polls_per_sweep) sweep();
+    lock_.unlock();
+    return found;
+}
+
+void ShmPollGroup::woken(ShmEndpoint& endpoint) {
+    woken_lock_.lock();
+    woken_.push_back(&endpoint);
+    any_woken_.store(true, std::memory_order_release);
+    woken_lock_.unlock();
+}
+
+void ShmPollGroup::take_woken() {
+    woken_lock_.lock();
+    std::vector<ShmEndpoint*> woken;
+    woken.swap(woken_);
+    any_woken_.store(false, std::memory_order_relaxed);
+    woken_lock_.unlock();
+    for (ShmEndpoint* endpoint : woken) {
+        const bool known = std::any_of(active_.begin(), active_.end(),
+                                       [&](const Active& a) { return a.endpoint == endpoint; });
+        if (!known) active_.push_back({endpoint, sweeps_});
+        // A ring may also say that the peer has closed, which no frame shows.
+        endpoint->owner().progress();
+    }
+}
+
+/// Endpoints that were silent since the last sweep are left to ring.
+void ShmPollGroup::sweep() {
+    polls_ = 0;
+    ++sweeps_;
+    if (active_.size() <= 1) return;
+    const auto silent_from =
+        std::partition(active_.begin(), active_.end(),
+                       [&](const Active& a) { return sweeps_ - a.last_arrival <= 1; });
+    if (silent_from == active_.end()) return;
+    for (auto i = silent_from; i != active_.end(); ++i) i->endpoint->want_attention();
+    asymmetric_barrier();
+    // What arrived before the peer could see that it must ring keeps the endpoint active.
+    active_.erase(std::remove_if(silent_from, active_.end(),
+                                 [](const Active& a) { return !a.endpoint->arrival_visible(); }),
+                  active_.end());
+}
+
+void ShmPollGroup::arm() {
+    lock_.lock();
+    for (Active& active : active_) active.endpoint->want_attention();
+    lock_.unlock();
+    asymmetric_barrier();
+}
+
+void ShmPollGroup::remove(ShmEndpoint& endpoint) {
+    lock_.lock();
+    std::erase_if(active_, [&](const Active& a) { return a.endpoint == &endpoint; });
+    woken_lock_.lock();
+    std::erase(woken_, &endpoint);
+    woken_lock_.unlock();
+    lock_.unlock();
+}
+
+}  // namespace via::na::shm

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RDMA on the shm device. The initiator checks the target region in the peer's RMMT (range, rights,
+// tag) and moves the data itself, by mapping or CMA: the target makes no call. Through the ring the
+// target checks again with its own table.
+#include <algorithm>
+
+#include "na/shm/shm_endpoint.hpp"
+#include "na/shm/shm_nic_agent.hpp"
+
+namespace via::na::shm {
+namespace {
+
+constexpr std::size_t max_outstanding_reads = 8;
+constexpr std::size_t max_served_reads = 64;
+
+}  // namespace
+
+bool ShmEndpoint::remote_region(const PhysicalDescriptor& remote, std::uint32_t length,
+                                std::uint32_t right, ka::Region& region) {
+    const ka::EndpointAttributes& peer = queues_.remote;
+    return (peer.rights & right) != 0 && peer_->find_region(connection_, remote.handle, region) &&
+           (region.rights & right) != 0 && region.contains(remote.address, length) &&
+           (region.tag == peer.tag || (peer.flags & ka::endpoint_any_tag) != 0);
+}
+
+/// The check failed: tell the target, and the initiator as its reliability level wants it.
+bool ShmEndpoint::refuse_rdma(const ChainHead& head) {
+    const bool read = head.operation == Operation::RdmaRead;
+    const bool immediate = !read && (head.flags & pd_immediate) != 0;
+    std::byte* payload = writer_->reserve(immediate ? 8 : 0);
+    if (payload == nullptr) return false;
+    if (immediate) {
+        // Reported in the receive descriptor that the immediate data consumes.
+        const std::uint32_t words[2] = {0, status_rdma_protection};
+        std::memcpy(payload, words, sizeof words);
+        writer_->publish(FrameKind::RdmaDone, frame_immediate, 8, head.immediate);
+    } else {
+        writer_->publish(FrameKind::RdmaRefused, read ? frame_read : 0, 0, 0);
+    }
+    published_ = true;
+    const std::uint64_t number = queues_.send.start();
+    const bool tell = read || queues_.acknowledged();
+    queues_.send.complete(number, tell ? status_rdma_protection : 0, 0);
+    return true;
+}
+
+bool ShmEndpoint::rdma_write(const ChainHead& head) {
+    // Writes keep their place among the sends: those the peer has yet to fetch come first.
+    if (references_ != 0) return false;
+    PdRing& pds = queues_.send.pds;
+    const PhysicalDescriptor remote = pds.at(1);
+    ka::Region region{};
+    if (send_offset_ != 0) return rdma_write_chunks(head, remote);
+    if (!remote_region(remote, head.length, ka::right_rdma_write, region)) return refuse_rdma(head);
+
+    const bool immediate = (head.flags & pd_immediate) != 0;
+    std::byte* mapped = nullptr;
+    if (region.arena != ka::no_arena)
+        mapped = peer_->arena_address(connection_, region.arena,
+                                      region.arena_offset + (remote.address - region.address),
+                                      head.length);
+    if (mapped == nullptr && !peer_->can_write() && head.length != 0)
+        return rdma_write_chunks(head, remote);
+
+    std::byte* payload = nullptr;
+    if (immediate && (payload = writer_->reserve(8)) == nullptr) return false;
+
+    std::uint32_t failure = 0;
+    std::uint32_t done = 0;
+    for (std::uint32_t i = 0; i < head.segments && failure == 0; ++i) {
+        const PhysicalDescriptor& pd = pds.at(2 + i);
+        const auto* from = reinterpret_cast<const std::byte*>(pd.address);
+        if (mapped != nullptr) {
+            if (i + 1U < head.segments)
+                std::memcpy(mapped + done, from, pd.length);
+            else
+                copy_ordered(mapped + done, from, pd.length);
+        } else if (!cma_write(peer_->pid(), from, remote.address + done, pd.length)) {
+            failure = status_transport | (done != 0 ? status_partial : 0);
+            break;
+        }
+        done += pd.length;
+    }
+    if (immediate) {
+        const std::uint32_t words[2] = {done, failure};
+        std::memcpy(payload, words, sizeof words);
+        writer_->publish(FrameKind::RdmaDone, frame_immediate, 8, head.immediate);
+        published_ = true;
+    }
+    const std::uint64_t number = queues_.send.start();
+    queues_.counters->rdma_writes.add();
+    queues_.counters->rdma_bytes.add(done);
+    if (failure == 0 && immediate && queues_.acknowledged()) {
+        WorkEntry& entry = queues_.send.at(number);
+        entry.length = done;
+        entry.state = WorkState::AwaitingAcknowledgement;
+        if (awaiting_++ == 0) acknowledge_cursor_ = number;
+        return true;
+    }
+    queues_.send.complete(number, failure, done);
+    return true;
+}
+
+bool ShmEndpoint::rdma_write_chunks(const ChainHead& head, const PhysicalDescriptor& remote) {
+    const PdRing& pds = queues_.send.pds;
+    while (send_offset_ < head.length) {
+        const bool first = send_offset_ == 0;
+        const std::uint32_t chunk = std::min(chunk_bytes_, head.length - send_offset_);
+        if (writer_->ring_free() < ChannelWriter::round_to_line(chunk) &&
+            writer_->ring_free_refreshed() < ChannelWriter::round_to_line(chunk))
+            return false;
+        struct {
+            std::uint64_t address;
+            std::uint32_t handle, total, chunk, padding;
+        } words{remote.address, remote.handle, head.length, chunk, 0};
+        const std::uint32_t payload_bytes = sizeof words;
+        std::byte* payload = writer_->reserve(payload_bytes);
+        if (payload == nullptr) return false;
+        std::memcpy(payload, &words, sizeof words);
+        std::uint32_t skip = send_offset_;
+        std::uint32_t put = 0;
+        for (std::uint32_t i = 0; put < chunk; ++i) {
+            const PhysicalDescriptor& pd = pds.at(2 + i);
+            if (skip >= pd.length) {
+                skip -= pd.length;
+                continue;
+            }
+            const std::uint32_t piece = std::min(pd.length - skip, chunk - put);
+            writer_->put(put, reinterpret_cast<const std::byte*>(pd.address) + skip, piece);
+            put += piece;
+            skip = 0;
+        }
+        writer_->chunk_done(chunk);
+        send_offset_ += chunk;
+        std::uint8_t flags = send_offset_ == head.length ? frame_final : 0;
+        if ((head.flags & pd_immediate) != 0) flags |= frame_immediate;
+        writer_->publish(first ? FrameKind::RdmaWriteFirst : FrameKind::RdmaWriteNext, flags,
+                         payload_bytes, head.immediate);
+        published_ = true;
+    }
+    send_offset_ = 0;
+    queues_.counters->rdma_writes.add();
+    queues_.counters->rdma_bytes.add(head.length);
+    const std::uint64_t number = queues_.send.start();
+    if (!queues_.acknowledged()) {
+        queues_.send.complete(number, 0, head.length);
+        return true;
+    }
+    WorkEntry& entry = queues_.send.at(number);
+    entry.length = head.length;
+    entry.state = WorkState::AwaitingAcknowledgement;
+    if (awaiting_++ == 0) acknowledge_cursor_ = number;
+    return true;
+}
+
+void ShmEndpoint::handle_rdma_done(const FrameHeader& frame) {
+    const auto length = payload_at<std::uint32_t>(0);
+    const auto failure = payload_at<std::uint32_t>(4) & status_error_mask;
+    reader_->advance(frame);
+    WorkQueue& queue = queues_.receive;
+    if (!queue.has_work()) {
+        queues_.report(EndpointEvent::ReceiveQueueEmpty);
+        // An initiator whose write failed knows already and waits for nothing.
+        if (failure == 0) acknowledge(status_remote_descriptor);
+        if (queues_.reliable()) halted_ = true;
+        return;
+    }
+    const std::uint64_t number = queue.start();
+    queue.at(number).operation_bits = status_op_remote_rdma_write;
+    queue.complete(number, failure | status_immediate, length, frame.argument);
+    if (failure == 0)
+        acknowledge(0);
+    else if (queues_.reliable())
+        halted_ = true;
+}
+
+bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
+    struct {
+        std::uint64_t address;
+        std::uint32_t handle, total, chunk, padding;
+    } words{};
+    if (frame.length != sizeof words || first == incoming_rdma_.active) {
+        violation("a malformed RDMA write");
+        return false;
+    }
+    std::memcpy(&words, reader_->payload(), sizeof words);
+    IncomingRdma& rdma = incoming_rdma_;
+    if (first) {
+        rdma = IncomingRdma{};
+        rdma.active = true;
+        rdma.address = words.address;
+        rdma.handle = words.handle;
+        rdma.total = words.total;
+        rdma.has_immediate = (frame.flags & frame_immediate) != 0;
+        rdma.immediate = frame.argument;
+        const PhysicalDescriptor target{rdma.address, rdma.total, rdma.handle};
+        rdma.refused = (queues_.local.rights & ka::right_rdma_write) == 0 ||
+                       !check_local(target, ka::right_rdma_write);
+    }
+    const std::uint32_t chunk = words.chunk;
+    if (!reader_->chunk_sound(chunk) || chunk > rdma.total - rdma.received) {
+        violation("an RDMA write longer than it said");
+        return false;
+    }
+    // The region may be deregistered between two chunks: checked each time it is written.
+    const PhysicalDescriptor piece{rdma.address + rdma.received, chunk, rdma.handle};
+    if (!rdma.refused && !check_local(piece, ka::right_rdma_write)) rdma.refused = true;
+    if (!rdma.refused) {
+        // Ascending, the last aligned word last, as a mapping or CMA would do it.
+        auto* to = reinterpret_cast<std::byte*>(piece.address);
+        const auto last = static_cast<std::uint32_t>(last_word_offset(piece.address, chunk));
+        if (last != 0) reader_->take(0, to, last);
+        std::atomic_thread_fence(std::memory_order_release);
+        reader_->take(last, to + last, chunk - last);
+    }
+    reader_->chunk_done(chunk);
+    reader_->advance(frame);
+    rdma.received += chunk;
+    if (rdma.received != rdma.total) return true;
+
+    rdma.active = false;
+    std::atomic_thread_fence(std::memory_order_release);
+    if (rdma.refused && !rdma.has_immediate) {
+        queues_.report(EndpointEvent::RdmaWriteRefused);
+        acknowledge(status_rdma_protection);
+        if (queues_.reliable()) halted_ = true;
+        return true;
+    }
+    if (!rdma.has_immediate) {
+        acknowledge(0);
+        return true;
+    }
+    WorkQueue& queue = queues_.receive;
+    if (!queue.has_work()) {
+        queues_.report(EndpointEvent::ReceiveQueueEmpty);
+        acknowledge(status_remote_descriptor);
+        if (queues_.reliable()) halted_ = true;
+        return true;
+    }
+    const std::uint64_t number = queue.start();
+    queue.at(number).operation_bits = status_op_remote_rdma_write;
+    queue.complete(number, status_immediate | (rdma.refused ? status_rdma_protection : 0),
+                   rdma.refused ? 0 : rdma.total, rdma.immediate);
+    acknowledge(rdma.refused ? status_rdma_protection : 0);
+    if (rdma.refused && queues_.reliable()) halted_ = true;
+    return true;
+}
+
+bool ShmEndpoint::rdma_read(const ChainHead& head) {
+    PdRing& pds = queues_.send.pds;
+    const PhysicalDescriptor remote = pds.at(1);
+    ka::Region region{};
+    if (!remote_region(remote, head.length, ka::right_rdma_read, region)) return refuse_rdma(head);
+
+    const std::byte* mapped = nullptr;
+    if (region.arena != ka::no_arena)
+        mapped = peer_->arena_address(connection_, region.arena,
+                                      region.arena_offset + (remote.address - region.address),
+                                      head.length);
+    if (mapped == nullptr && !peer_->can_read() && head.length != 0) {
+        if (reads_.size() >= max_outstanding_reads) return false;
+        struct {
+            std::uint64_t address;
+            std::uint32_t handle, length;
+        } words{remote.address, remote.handle, head.length};
+        std::byte* payload = writer_->reserve(sizeof words);
+        if (payload == nullptr) return false;
+        std::memcpy(payload, &words, sizeof words);
+        OutstandingRead read;
+        for (std::uint32_t i = 0; i < head.segments; ++i) read.segments.push_back(pds.at(2 + i));
+        read.length = head.length;
+        read.number = queues_.send.start();
+        queues_.send.at(read.number).state = WorkState::AwaitingRead;
+        writer_->publish(FrameKind::RdmaReadRequest, 0, sizeof words,
+                         static_cast<std::uint32_t>(read.number));
+        published_ = true;
+        reads_.push_back(std::move(read));
+        return true;
+    }
+    std::uint32_t failure = 0;
+    std::uint32_t done = 0;
+    for (std::uint32_t i = 0; i < head.segments; ++i) {
+        const PhysicalDescriptor& pd = pds.at(2 + i);
+        auto* to = reinterpret_cast<std::byte*>(pd.address);
+        if (mapped != nullptr) {
+            std::memcpy(to, mapped + done, pd.length);
+        } else if (!cma_read(peer_->pid(), to, remote.address + done, pd.length)) {
+            failure = status_transport | (done != 0 ? status_partial : 0);
+            break;
+        }
+        done += pd.length;
+    }
+    const std::uint64_t number = queues_.send.start();
+    queues_.send.complete(number, failure, done);
+    queues_.counters->rdma_reads.add();
+    queues_.counters->rdma_bytes.add(done);
+    return true;
+}
+
+bool ShmEndpoint::handle_read_request(const FrameHeader& frame) {
+    struct {
+        std::uint64_t address;
+        std::uint32_t handle, length;
+    } words{};
+    if (frame.length != sizeof words || served_reads_.size() >= max_served_reads) {
+        violation("a malformed RDMA read or too many of them");
+        return false;
+    }
+    std::memcpy(&words, reader_->payload(), sizeof words);
+    reader_->advance(frame);
+    served_reads_.push_back({words.address, words.handle, words.length, 0, frame.argument});
+    return true;
+}
+
+bool ShmEndpoint::serve_reads() {
+    while (!served_reads_.empty()) {
+        ServedRead& read = served_reads_.front();
+        const std::uint32_t chunk = std::min(chunk_bytes_, read.length - read.sent);
+        const PhysicalDescriptor piece{read.address + read.sent, chunk, read.handle};
+        const bool allowed = (queues_.local.rights & ka::right_rdma_read) != 0 &&
+                             check_local(piece, ka::right_rdma_read);
+        if (allowed && writer_->ring_free() < ChannelWriter::round_to_line(chunk) &&
+            writer_->ring_free_refreshed() < ChannelWriter::round_to_line(chunk))
+            return false;
+        std::byte* payload = writer_->reserve(8);
+        if (payload == nullptr) return false;
+        const std::uint32_t words[2] = {allowed ? chunk : 0, allowed ? 0 : status_rdma_protection};
+        std::memcpy(payload, words, sizeof words);
+        if (allowed && chunk != 0) {
+            writer_->put(0, reinterpret_cast<const std::byte*>(piece.address), chunk);
+            writer_->chunk_done(chunk);
+        }
+        writer_->publish(FrameKind::RdmaReadData, 0, 8, read.token);
+        published_ = true;
+        read.sent += chunk;
+        if (!allowed) {
+            queues_.report(EndpointEvent::RdmaReadRefused);
+            if (queues_.reliable()) halted_ = true;
+        }
+        if (!allowed || read.sent == read.length) served_reads_.pop_front();
+    }
+    return true;
+}
+
+bool ShmEndpoint::handle_read_data(const FrameHeader& frame) {
+    if (frame.length != 8 || reads_.empty() ||
+        static_cast<std::uint32_t>(reads_.front().number) != frame.argument) {
+        violation("read data that nobody asked for");
+        return false;
+    }
+    const auto chunk = payload_at<std::uint32_t>(0);
+    const auto failure = payload_at<std::uint32_t>(4) & status_error_mask;
+    OutstandingRead& read = reads_.front();
+    if (chunk > read.length - read.received || (chunk != 0 && !reader_->chunk_sound(chunk)) ||
+        (chunk == 0 && failure == 0 && read.length != 0)) {
+        violation("read data of the wrong length");
+        return false;
+    }
+    std::uint32_t status = failure;
+    std::uint32_t skip = read.received;
+    std::uint32_t taken = 0;
+    for (std::size_t i = 0; taken < chunk; ++i) {
+        const PhysicalDescriptor& pd = read.segments[i];
+        if (skip >= pd.length) {
+            skip -= pd.length;
+            continue;
+        }
+        const std::uint32_t piece = std::min(pd.length - skip, chunk - taken);
+        if (check_local({pd.address, pd.length, pd.handle}))
+            reader_->take(taken, reinterpret_cast<std::byte*>(pd.address) + skip, piece);
+        else
+            status |= status_protection;
+        taken += piece;
+        skip = 0;
+    }
+    if (chunk != 0) reader_->chunk_done(chunk);
+    reader_->advance(frame);
+    read.received += chunk;
+    if (read.received != read.length && status == 0) return true;
+    queues_.send.at(read.number).state = WorkState::Queued;
+    queues_.send.complete(read.number, status, status == 0 ? read.length : 0);
+    queues_.counters->rdma_reads.add();
+    queues_.counters->rdma_bytes.add(read.received);
+    reads_.pop_front();
+    return true;
+}
+
+}  // namespace via::na::shm

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of a shm endpoint. Everything read from the channel may be a lie: headers are
+// taken once and checked, lengths are bounded by what this side posted.
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "na/shm/shm_endpoint.hpp"
+#include "na/shm/shm_nic_agent.hpp"
+
+namespace via::na::shm {
+namespace {
+
+/// Frames handled in one poll: enough to make a stream cheap, few enough to return soon.
+constexpr int frames_per_poll = 16;
+/// Empty polls between looks at what changes seldom (the peer's state and processor).
+constexpr std::uint32_t idle_look = 64;
+/// After so many empty polls in a row the core is offered to others now and then.
+constexpr std::uint32_t long_idle = 4096;
+constexpr std::uint32_t max_reference_segments = 252;
+
+[[nodiscard]] bool is_message(FrameKind kind) noexcept {
+    return kind == FrameKind::Inline || kind == FrameKind::First || kind == FrameKind::Reference ||
+           kind == FrameKind::RdmaDone;
+}
+
+}  // namespace
+
+bool ShmEndpoint::poll() {
+    if (!live()) return false;
+    bool moved = false;
+    if (!halted_) {
+        FrameHeader frame;
+        for (int handled = 0; handled < frames_per_poll; ++handled) {
+            const auto look = reader_->look(frame);
+            if (look == ChannelReader::Look::Nothing) break;
+            if (look == ChannelReader::Look::Nonsense) {
+                violation("a frame header that nobody can have written");
+                return true;
+            }
+            // The program gets the chance to post a receive between two messages of one poll.
+            if (handled != 0 && is_message(frame.kind) && !queues_.receive.has_work()) break;
+            if (!handle(frame)) return true;
+            moved = true;
+            if (halted_) break;
+        }
+    }
+    if (unfinished()) flush_outgoing();
+    if (published_) {
+        ring_if_wanted();
+        moved = true;
+    }
+    if (moved) {
+        idle_polls_ = 0;
+        return true;
+    }
+    if ((idle_polls_++ % idle_look) == 0) return idle();
+    return false;
+}
+
+bool ShmEndpoint::idle() {
+    // Where both ends run on one core, an empty poll must give it away or the peer can not answer.
+    const auto here = static_cast<std::uint32_t>(sched_getcpu()) + 1;
+    auto& mine = writer_->control().producer.cpu;
+    if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
+    queues_.shares_core = idle_polls_ >= long_idle ||
+                          reader_->control().producer.cpu.load(std::memory_order_relaxed) == here;
+
+    const bool closed = reader_->control().producer.state.load(std::memory_order_acquire) !=
+                        static_cast<std::uint32_t>(EndState::Open);
+    const bool gone = peer_gone_.load(std::memory_order_acquire);
+    if ((!closed && !gone) || closed_reported_) return false;
+    // What the peer published before it closed is still delivered.
+    FrameHeader frame;
+    if (!halted_ && reader_->look(frame) != ChannelReader::Look::Nothing) return false;
+    closed_reported_ = true;
+    queues_.report(closed ? EndpointEvent::PeerDisconnected : EndpointEvent::PeerDied);
+    return true;
+}
+
+bool ShmEndpoint::handle(const FrameHeader& frame) {
+    switch (frame.kind) {
+        case FrameKind::Inline: return handle_inline(frame);
+        case FrameKind::First: return handle_chunk(frame, true);
+        case FrameKind::Next: return handle_chunk(frame, false);
+        case FrameKind::Reference: return handle_reference(frame);
+        case FrameKind::Acknowledge:
+            if (!handle_acknowledge(frame)) return false;
+            break;
+        case FrameKind::RdmaDone:
+            if (frame.length < 8) {
+                violation("a short RDMA notice");
+                return false;
+            }
+            handle_rdma_done(frame);
+            return true;
+        case FrameKind::RdmaRefused:
+            queues_.report((frame.flags & frame_read) != 0 ? EndpointEvent::RdmaReadRefused
+                                                           : EndpointEvent::RdmaWriteRefused);
+            if (queues_.reliable()) halted_ = true;
+            break;
+        case FrameKind::RdmaWriteFirst: return handle_rdma_write(frame, true);
+        case FrameKind::RdmaWriteNext: return handle_rdma_write(frame, false);
+        case FrameKind::RdmaReadRequest: return handle_read_request(frame);
+        case FrameKind::RdmaReadData: return handle_read_data(frame);
+        case FrameKind::ArenaOffer:
+            if (arena_answers_.size() < 1024 &&
+                peer_->arena_address(connection_, frame.argument, 0, 0) != nullptr)
+                arena_answers_.push_back(frame.argument);
+            break;
+        case FrameKind::ArenaMapped: arenas_mapped_.insert(frame.argument); break;
+        case FrameKind::None:
+        case FrameKind::Pad: break;
+    }
+    reader_->advance(frame);
+    return true;
+}
+
+bool ShmEndpoint::handle_inline(const FrameHeader& frame) {
+    if (incoming_.active) {
+        violation("a message inside another");
+        return false;
+    }
+    WorkQueue& queue = queues_.receive;
+    if (queue.has_work()) [[likely]] {
+        const ChainHead head = decode_head(queue.pds.at(0));
+        // The common case in one piece: one segment, long enough, still registered.
+        if (head.segments == 1 && frame.length <= head.length) [[likely]] {
+            const PhysicalDescriptor& pd = queue.pds.at(1);
+            if (check_local(pd)) [[likely]] {
+                copy_small(reinterpret_cast<std::byte*>(pd.address), reader_->payload(),
+                           frame.length);
+                reader_->advance(frame);
+                const std::uint64_t number = queue.start();
+                const bool immediate = (frame.flags & frame_immediate) != 0;
+                queue.complete(number, immediate ? status_immediate : 0, frame.length,
+                               frame.argument);
+                queues_.counters->received_messages[0].add();
+                queues_.counters->received_bytes.add(frame.length);
+                acknowledge(0);
+                return true;
+            }
+        }
+    }
+    begin_receive(frame.length, frame);
+    if (!incoming_.discard) {
+        const std::uint32_t bytes = std::min<std::uint32_t>(frame.length, incoming_.capacity);
+        std::uint32_t done = 0;
+        for (std::uint32_t i = 0; done < bytes; ++i) {
+            const PhysicalDescriptor& pd = queue.pds.at(1 + i);
+            const std::uint32_t piece = std::min(pd.length, bytes - done);
+            copy_small(reinterpret_cast<std::byte*>(pd.address), reader_->payload() + done, piece);
+            done += piece;
+        }
+    }
+    reader_->advance(frame);
+    incoming_.received = frame.length;
+    finish_receive(base::DataPath::Inline);
+    return true;
+}
+
+void ShmEndpoint::begin_receive(std::uint32_t total, const FrameHeader& frame) {
+    incoming_ = Incoming{};
+    incoming_.active = true;
+    incoming_.total = total;
+    if ((frame.flags & frame_immediate) != 0) {
+        incoming_.status = status_immediate;
+        incoming_.immediate = frame.argument;
+    }
+    WorkQueue& queue = queues_.receive;
+    if (!queue.has_work()) {
+        incoming_.discard = true;
+        return;
+    }
+    incoming_.has_descriptor = true;
+    const ChainHead head = decode_head(queue.pds.at(0));
+    incoming_.capacity = head.length;
+    for (std::uint32_t i = 0; i < head.segments; ++i) {
+        if (check_local(queue.pds.at(1 + i))) continue;
+        incoming_.status |= status_protection;
+        incoming_.discard = true;
+    }
+    if (total > head.length) incoming_.status |= status_length;
+}
+
+void ShmEndpoint::finish_receive(base::DataPath path) {
+    incoming_.active = false;
+    if (!incoming_.has_descriptor) {
+        queues_.report(EndpointEvent::ReceiveQueueEmpty);
+        acknowledge(status_remote_descriptor);
+        if (queues_.reliable()) halted_ = true;
+        return;
+    }
+    std::uint32_t bytes = incoming_.discard ? 0 : incoming_.total;
+    if ((incoming_.status & status_length) != 0 && !incoming_.discard) {
+        bytes = incoming_.capacity;
+        if (bytes != 0) incoming_.status |= status_partial;
+    }
+    const std::uint64_t number = queues_.receive.start();
+    queues_.receive.complete(number, incoming_.status, bytes, incoming_.immediate);
+    queues_.counters->received_messages[static_cast<std::size_t>(path)].add();
+    queues_.counters->received_bytes.add(bytes);
+    const bool failed = (incoming_.status & status_error_mask) != 0;
+    acknowledge(failed ? status_remote_descriptor : 0);
+    if (failed && queues_.reliable()) halted_ = true;
+}
+
+/// Copies the current chunk to its place in the posted segments.
+void ShmEndpoint::scatter(std::uint32_t offset, std::uint32_t bytes) {
+    if (incoming_.discard || offset >= incoming_.capacity) return;
+    bytes = std::min(bytes, incoming_.capacity - offset);
+    const PdRing& pds = queues_.receive.pds;
+    std::uint32_t skip = offset;
+    std::uint32_t taken = 0;
+    for (std::uint32_t i = 0; taken < bytes; ++i) {
+        const PhysicalDescriptor& pd = pds.at(1 + i);
+        if (skip >= pd.length) {
+            skip -= pd.length;
+            continue;
+        }
+        const std::uint32_t piece = std::min(pd.length - skip, bytes - taken);
+        reader_->take(taken, reinterpret_cast<std::byte*>(pd.address) + skip, piece);
+        taken += piece;
+        skip = 0;
+    }
+}
+
+bool ShmEndpoint::handle_chunk(const FrameHeader& frame, bool first) {
+    if (frame.length < 8) {
+        violation("a short chunk frame");
+        return false;
+    }
+    const auto chunk = payload_at<std::uint32_t>(0);
+    const auto total = payload_at<std::uint32_t>(4);
+    if (!reader_->chunk_sound(chunk) || first == incoming_.active) {
+        violation("a chunk out of order");
+        return false;
+    }
+    if (first) begin_receive(total, frame);
+    if (chunk > incoming_.total - incoming_.received) {
+        violation("more bytes than the message was said to have");
+        return false;
+    }
+    scatter(incoming_.received, chunk);
+    reader_->chunk_done(chunk);
+    reader_->advance(frame);
+    incoming_.received += chunk;
+    const bool complete = incoming_.received == incoming_.total;
+    if (complete != ((frame.flags & frame_final) != 0)) {
+        violation("a message that ends too early or too late");
+        return false;
+    }
+    if (complete)
+        finish_receive(incoming_.total >= settings_.single_copy_bytes ? base::DataPath::Stream
+                                                                      : base::DataPath::Ring);
+    return true;
+}
+
+bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
+    const auto total = frame.length >= 8 ? payload_at<std::uint32_t>(0) : 0;
+    const auto count = frame.length >= 8 ? payload_at<std::uint32_t>(4) : 0;
+    const std::uint32_t list_bytes = count * static_cast<std::uint32_t>(sizeof(PhysicalDescriptor));
+    if (incoming_.active || count == 0 || count > max_reference_segments) {
+        violation("a malformed reference");
+        return false;
+    }
+    std::vector<PhysicalDescriptor> segments(count);
+    if (frame.length == 8) {
+        if (!reader_->chunk_sound(list_bytes)) {
+            violation("a reference list longer than the ring");
+            return false;
+        }
+        reader_->take(0, reinterpret_cast<std::byte*>(segments.data()), list_bytes);
+        reader_->chunk_done(list_bytes);
+    } else if (frame.length == 8 + list_bytes) {
+        std::memcpy(segments.data(), reader_->payload() + 8, list_bytes);
+    } else {
+        violation("a reference frame of the wrong length");
+        return false;
+    }
+    std::uint64_t sum = 0;
+    for (const auto& pd : segments) sum += pd.length;
+    if (sum != total) {
+        violation("a reference whose segments do not add up");
+        return false;
+    }
+    begin_receive(total, frame);
+    reader_->advance(frame);
+    base::DataPath path = base::DataPath::Cma;
+    if (!incoming_.discard && !fetch(total, segments, path)) {
+        incoming_.status |= status_transport;
+        incoming_.discard = true;
+        halted_ = true;
+        if (peer_->gone()) queues_.report(EndpointEvent::PeerDied);
+    }
+    const bool acknowledged_by_level = queues_.acknowledged();
+    const bool failed = (incoming_.status & status_error_mask) != 0 || !incoming_.has_descriptor;
+    finish_receive(path);
+    // At the lower levels the sender still waits to get its buffer back.
+    if (!acknowledged_by_level) owe_acknowledgement(failed ? status_remote_descriptor : 0);
+    return true;
+}
+
+/// One copy from the peer's memory into the posted segments.
+bool ShmEndpoint::fetch(std::uint32_t total, const std::vector<PhysicalDescriptor>& segments,
+                        base::DataPath& path) {
+    const PdRing& pds = queues_.receive.pds;
+    std::uint32_t bytes = std::min(total, incoming_.capacity);
+    std::uint32_t local = 0;
+    std::uint32_t local_offset = 0;
+    for (const PhysicalDescriptor& remote : segments) {
+        if (bytes == 0) break;
+        const std::byte* mapped = nullptr;
+        ka::Region region;
+        if (settings_.allowed.kmem && peer_->find_region(connection_, remote.handle, region) &&
+            region.arena != ka::no_arena && region.contains(remote.address, remote.length))
+            mapped = peer_->arena_address(connection_, region.arena,
+                                          region.arena_offset + (remote.address - region.address),
+                                          remote.length);
+        if (mapped != nullptr) path = base::DataPath::Kmem;
+        std::uint32_t done = 0;
+        while (done < remote.length && bytes != 0) {
+            const PhysicalDescriptor& pd = pds.at(1 + local);
+            if (local_offset == pd.length) {
+                ++local;
+                local_offset = 0;
+                continue;
+            }
+            const std::uint32_t piece =
+                std::min({remote.length - done, pd.length - local_offset, bytes});
+            auto* to = reinterpret_cast<std::byte*>(pd.address) + local_offset;
+            if (mapped != nullptr) {
+                std::memcpy(to, mapped + done, piece);
+            } else if (!peer_->can_read() ||
+                       !cma_read(peer_->pid(), to, remote.address + done, piece)) {
+                return false;
+            }
+            done += piece;
+            local_offset += piece;
+            bytes -= piece;
+        }
+    }
+    return true;
+}
+
+void ShmEndpoint::acknowledge(std::uint32_t status) {
+    if (queues_.acknowledged()) owe_acknowledgement(status);
+}
+
+bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right) const {
+    ka::Region region;
+    return agent_.rmmt().find(pd.handle, region) && region.contains(pd.address, pd.length) &&
+           (region.rights & right) == right &&
+           (region.tag == queues_.local.tag || (queues_.local.flags & ka::endpoint_any_tag) != 0);
+}
+
+void ShmEndpoint::violation(const char* what) {
+    base::log(base::LogLevel::Warning, std::string("process ") + std::to_string(peer_->pid()) +
+                                           " broke the rules of the shm channel: " + what);
+    base::Counters::get().record_error(std::string("a peer broke the rules of the shm channel: ") +
+                                       what);
+    halted_ = true;
+    queues_.report(EndpointEvent::ProtocolViolation);
+}
+
+bool ShmEndpoint::peek(FrameView& view) {
+    if (!live() || halted_ || incoming_.active) return false;
+    FrameHeader frame;
+    for (;;) {
+        const auto look = reader_->look(frame);
+        if (look == ChannelReader::Look::Nothing) return false;
+        if (look == ChannelReader::Look::Nonsense) {
+            violation("a frame header that nobody can have written");
+            return false;
+        }
+        if (is_message(frame.kind)) break;
+        if (!handle(frame)) return false;
+    }
+    peeked_ = frame;
+    peeked_chunk_ = 0;
+    view.has_immediate = (frame.flags & frame_immediate) != 0;
+    view.immediate = frame.argument;
+    if (frame.kind == FrameKind::Inline) {
+        view.data = reader_->payload();
+        view.length = frame.length;
+        return true;
+    }
+    if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 || frame.length < 8)
+        return false;
+    const auto chunk = payload_at<std::uint32_t>(0);
+    if (!reader_->chunk_sound(chunk)) return false;
+    view.data = reader_->chunk_in_place(chunk);
+    view.length = chunk;
+    peeked_chunk_ = chunk;
+    return view.data != nullptr;
+}
+
+void ShmEndpoint::consume() {
+    const bool ring = peeked_chunk_ != 0;
+    const std::uint32_t bytes = ring ? peeked_chunk_ : peeked_.length;
+    if (ring) reader_->chunk_done(peeked_chunk_);
+    reader_->advance(peeked_);
+    const auto path = ring ? base::DataPath::Ring : base::DataPath::Inline;
+    queues_.counters->received_messages[static_cast<std::size_t>(path)].add();
+    queues_.counters->received_bytes.add(bytes);
+    acknowledge(0);
+}
+
+}  // namespace via::na::shm

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ua/completion_queue.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "ua/nic.hpp"
+
+namespace via::ua {
+
+void CompletionQueue::open(std::shared_ptr<Nic> nic, std::uint32_t entries) {
+    nic_ = std::move(nic);
+    auto& group = groups_[&nic_->device()];
+    if (!group) group = nic_->device().create_poll_group();
+    group_ = group.get();
+    const base::SpinGuard guard(lock_);
+    head_ = tail_ = std::uint64_t{1} << 32;  // give_back() may step back
+    reserved_ = 0;
+    count_.store(0);
+    attached_.store(0);
+    ring_.assign(std::bit_ceil(std::max<std::size_t>(entries, 16)), CompletionEntry{});
+}
+
+bool CompletionQueue::close() {
+    if (attached_.load() != 0) return false;
+    force_close();
+    return true;
+}
+
+void CompletionQueue::force_close() {
+    handle.store(0, std::memory_order_release);
+    const std::size_t cancelled = notifications.clear();
+    for (std::size_t i = 0; i < cancelled; ++i) nic_->process().notification_served();
+    lock_.lock();
+    head_ = tail_;
+    count_.store(0);
+    lock_.unlock();
+    // The poll group and the memory stay until the slot is used again: another thread may be in
+    // poll() with a handle that was good a moment ago.
+}
+
+void CompletionQueue::reserve() {
+    lock_.lock();
+    if (++reserved_ > ring_.size()) [[unlikely]]
+        grow(ring_.size() * 2);
+    lock_.unlock();
+}
+
+void CompletionQueue::grow(std::size_t entries) {
+    std::vector<CompletionEntry> larger(entries);
+    for (std::uint64_t n = head_; n != tail_; ++n)
+        larger[n & (entries - 1)] = ring_[n & (ring_.size() - 1)];
+    ring_ = std::move(larger);
+}
+
+void CompletionQueue::push(std::uint64_t vi, bool receive) noexcept {
+    lock_.lock();
+    ring_[tail_++ & (ring_.size() - 1)] = {vi, receive};
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+    lock_.unlock();
+}
+
+bool CompletionQueue::pop(CompletionEntry& entry) noexcept {
+    if (count_.load(std::memory_order_acquire) == 0) return false;
+    lock_.lock();
+    const bool some = head_ != tail_;
+    if (some) {
+        entry = ring_[head_++ & (ring_.size() - 1)];
+        --reserved_;
+        count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+    }
+    lock_.unlock();
+    return some;
+}
+
+void CompletionQueue::give_back(const CompletionEntry& entry) noexcept {
+    const base::SpinGuard guard(lock_);
+    ++reserved_;
+    if (reserved_ > ring_.size() || tail_ - head_ == ring_.size()) grow(ring_.size() * 2);
+    ring_[--head_ & (ring_.size() - 1)] = entry;
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+}
+
+bool CompletionQueue::poll(CompletionEntry& entry) noexcept {
+    if (pop(entry)) return true;
+    group_->poll();
+    return pop(entry);
+}
+
+void CompletionQueue::resize(std::uint32_t entries) {
+    lock_.lock();
+    const std::size_t wanted =
+        std::bit_ceil(std::max<std::size_t>({entries, static_cast<std::size_t>(reserved_), 16}));
+    if (wanted != ring_.size()) grow(wanted);
+    lock_.unlock();
+}
+
+}  // namespace via::ua

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A completion queue: which work queue has a completion, in the order they completed. Room for an
+// entry is made when a descriptor is posted, so that a completion never finds the queue full.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/spin_lock.hpp"
+#include "na/nic_agent.hpp"
+#include "ua/notifications.hpp"
+
+namespace via::ua {
+
+class Nic;
+
+struct CompletionEntry {
+    std::uint64_t vi = 0;
+    bool receive = false;
+};
+
+class CompletionQueue {
+  public:
+    std::atomic<std::uint64_t> handle{0};
+
+    void open(std::shared_ptr<Nic> nic, std::uint32_t entries);
+    /// False: VIs are still attached.
+    [[nodiscard]] bool close();
+    void force_close();
+
+    [[nodiscard]] const std::shared_ptr<Nic>& nic() const noexcept { return nic_; }
+    [[nodiscard]] na::PollGroup* group() const noexcept { return group_; }
+    void attach() noexcept { attached_.fetch_add(1); }
+    void detach() noexcept { attached_.fetch_sub(1); }
+
+    /// Makes room for one more completion. Called at post.
+    void reserve();
+    /// Called at completion, in completion order.
+    void push(std::uint64_t vi, bool receive) noexcept;
+    /// An entry that is there already; no polling.
+    [[nodiscard]] bool pop(CompletionEntry& entry) noexcept;
+    /// Undoes a pop: the entry is the next one again.
+    void give_back(const CompletionEntry& entry) noexcept;
+    /// Looks for arrivals first if nothing is there.
+    [[nodiscard]] bool poll(CompletionEntry& entry) noexcept;
+    void resize(std::uint32_t entries);
+    [[nodiscard]] bool should_yield() const noexcept { return group_->shares_core(); }
+
+    NotificationList<CqHandler> notifications;
+
+  private:
+    void grow(std::size_t entries);
+
+    base::SpinLock lock_;
+    std::vector<CompletionEntry> ring_;  ///< size is a power of two
+    std::uint64_t head_ = 0;
+    std::uint64_t tail_ = 0;
+    std::uint64_t reserved_ = 0;  ///< descriptors posted and entries not yet taken
+    std::atomic<std::uint32_t> count_{0};
+    std::atomic<std::uint32_t> attached_{0};
+    std::shared_ptr<Nic> nic_;
+    na::PollGroup* group_ = nullptr;
+    /// One per device that this queue has ever served: a thread with a stale handle may be polling.
+    std::map<na::NicAgent*, std::unique_ptr<na::PollGroup>> groups_;
+};
+
+}  // namespace via::ua

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one place that knows which NIC agents there are. A new NIC is one line here.
+#include <array>
+#include <cstdlib>
+#include <deque>
+
+#include "na/shm/shm_nic_agent.hpp"
+#include "ua/process.hpp"
+
+namespace via::ua {
+namespace {
+
+std::unique_ptr<na::NicAgent> create_shm(Process& process) {
+    return std::make_unique<na::shm::ShmNicAgent>(process.agent(), process.doorbell(),
+                                                  process.service());
+}
+
+constexpr std::array devices{
+    DeviceEntry{"shm0", create_shm},
+};
+
+std::deque<DeviceEntry>& added_devices() {
+    static auto* added = new std::deque<DeviceEntry>;  // entries keep their addresses
+    return *added;
+}
+
+/// Where the names that programs of other VIA providers have compiled in lead to.
+constexpr std::string_view default_device = "shm0";
+
+bool starts_with_then_digits(std::string_view name, std::string_view prefix) noexcept {
+    if (!name.starts_with(prefix)) return false;
+    for (const char c : name.substr(prefix.size()))
+        if (c < '0' || c > '9') return false;
+    return true;
+}
+
+bool is_foreign_name(std::string_view name) noexcept {
+    return name.starts_with("/dev/via_") || name == "/etc/via_lo" ||
+           starts_with_then_digits(name, "/dev/clanvi") || starts_with_then_digits(name, "VINIC") ||
+           (starts_with_then_digits(name, "nic") && name.size() > 3) ||
+           (starts_with_then_digits(name, "\\\\.\\VI") && name.size() > 6);
+}
+
+}  // namespace
+
+const DeviceEntry* find_device(std::string_view name) noexcept {
+    for (const DeviceEntry& entry : devices)
+        if (entry.name == name) return &entry;
+    for (const DeviceEntry& entry : added_devices())
+        if (entry.name == name) return &entry;
+    return nullptr;
+}
+
+void add_device(const DeviceEntry& entry) { added_devices().push_back(entry); }
+
+std::string resolve_device_name(std::string_view name) {
+    if (find_device(name) != nullptr) return std::string(name);
+    // "VINIC0" may be mapped by an environment variable of the same name.
+    if (starts_with_then_digits(name, "VINIC"))
+        if (const char* mapped = std::getenv(std::string(name).c_str());
+            mapped != nullptr && std::string_view(mapped) != name)
+            return resolve_device_name(mapped);
+    if (is_foreign_name(name)) return std::string(default_device);
+    return {};
+}
+
+}  // namespace via::ua

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An open NIC: protection tags, registered memory, VIs and completion queues of one VipOpenNic,
+// and the handler of its asynchronous errors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ka/client.hpp"
+#include "na/nic_agent.hpp"
+#include "ua/process.hpp"
+#include "ua/virtual_interface.hpp"
+#include "vipl.h"
+
+namespace via::ua {
+
+struct MemoryAttributes {
+    ka::ProtectionTag tag = ka::null_tag;
+    std::uint32_t rights = 0;
+};
+
+class Nic : public std::enable_shared_from_this<Nic> {
+  public:
+    [[nodiscard]] static base::Result<std::shared_ptr<Nic>> open(std::string_view device_name);
+    [[nodiscard]] static std::shared_ptr<Nic> find(const void* handle);
+    void close();
+
+    [[nodiscard]] void* handle() const noexcept { return handle_; }
+    [[nodiscard]] na::NicAgent& device() noexcept { return *device_; }
+    [[nodiscard]] Process& process() noexcept { return process_; }
+    [[nodiscard]] ka::RmmtView rmmt() noexcept { return process_.agent().rmmt(); }
+    [[nodiscard]] std::uint32_t max_descriptors() const noexcept { return max_descriptors_; }
+    [[nodiscard]] bool strict_tags() const noexcept { return strict_tags_; }
+    [[nodiscard]] std::string device_name() const { return device_->attributes().name; }
+
+    // Protection tags.
+    [[nodiscard]] base::Result<ka::ProtectionTag> create_tag();
+    [[nodiscard]] base::Result<void> destroy_tag(ka::ProtectionTag tag);
+    [[nodiscard]] bool tag_exists(ka::ProtectionTag tag);
+    /// False: no such tag.
+    [[nodiscard]] bool use_tag(ka::ProtectionTag tag);
+    void release_tag(ka::ProtectionTag tag);
+
+    // Memory.
+    [[nodiscard]] base::Result<ka::MemoryHandle> register_memory(void* address, std::uint64_t bytes,
+                                                                 const MemoryAttributes& attributes);
+    [[nodiscard]] base::Result<void> deregister_memory(void* address, ka::MemoryHandle handle);
+    [[nodiscard]] base::Result<void> change_memory(void* address, ka::MemoryHandle handle,
+                                                   const MemoryAttributes& attributes);
+    [[nodiscard]] base::Result<MemoryAttributes> query_memory(void* address,
+                                                              ka::MemoryHandle handle);
+    struct Allocation {
+        void* address;
+        ka::MemoryHandle handle;
+    };
+    [[nodiscard]] base::Result<Allocation> allocate(std::uint64_t bytes,
+                                                    const MemoryAttributes& attributes);
+    [[nodiscard]] base::Result<void> free(void* address, ka::MemoryHandle handle);
+
+    // VIs and completion queues; handles as the program sees them.
+    [[nodiscard]] base::Result<std::uint64_t> create_vi(const ka::EndpointAttributes& attributes,
+                                                        CompletionQueue* send_cq,
+                                                        CompletionQueue* receive_cq);
+    [[nodiscard]] base::Result<void> destroy_vi(VirtualInterface& vi, std::uint64_t handle);
+    [[nodiscard]] base::Result<std::uint64_t> create_cq(std::uint32_t entries);
+    [[nodiscard]] base::Result<void> destroy_cq(CompletionQueue& cq, std::uint64_t handle);
+
+    // Asynchronous errors.
+    using ErrorHandler = void (*)(VIP_PVOID, VIP_ERROR_DESCRIPTOR*);
+    void set_error_handler(ErrorHandler handler, VIP_PVOID context);
+    void raise(const VIP_ERROR_DESCRIPTOR& error);
+
+    // Connection requests that were waited for and not yet answered.
+    [[nodiscard]] void* keep_request(ka::IncomingRequest&& request);
+    [[nodiscard]] static std::shared_ptr<Nic> find_request(const void* handle,
+                                                           ka::IncomingRequest& request);
+    void drop_request(const void* handle);
+
+  private:
+    struct RegionRecord {
+        void* address;
+        std::uint64_t bytes;
+        MemoryAttributes attributes;
+        bool kmem_block = false;  ///< made by allocate(): freed with it
+    };
+    Nic(Process& process, na::NicAgent* device);
+    [[nodiscard]] RegionRecord* find_region(void* address, ka::MemoryHandle handle);
+
+    Process& process_;
+    na::NicAgent* device_;
+    void* handle_ = nullptr;
+    std::uint32_t max_descriptors_;
+    bool strict_tags_;
+
+    std::mutex mutex_;
+    std::map<ka::ProtectionTag, std::uint32_t> tags_;  ///< uses of each
+    std::map<ka::MemoryHandle, RegionRecord> regions_;
+    std::set<std::uint64_t> vis_;
+    std::set<std::uint64_t> cqs_;
+
+    std::mutex handler_mutex_;
+    ErrorHandler handler_ = nullptr;
+    VIP_PVOID handler_context_ = nullptr;
+    bool closed_ = false;
+    std::atomic<std::uint32_t> errors_waiting_{0};
+};
+
+void forget_all_nics();
+
+}  // namespace via::ua

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handlers of the Notify calls and of asynchronous errors. They run on the service thread, never
+// with a lock of ours held.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "base/spin_lock.hpp"
+#include "vipl.h"
+
+namespace via::ua {
+
+struct ViHandler {
+    VIP_PVOID context;
+    void (*call)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR*);
+};
+struct CqHandler {
+    VIP_PVOID context;
+    void (*call)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN);
+};
+
+/// Handlers waiting for a completion each, served in order.
+template <class Handler>
+class NotificationList {
+  public:
+    void add(const Handler& handler) {
+        lock_.lock();
+        waiting_.push_back(handler);
+        count_.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_release);
+        lock_.unlock();
+    }
+    [[nodiscard]] bool empty() const noexcept {
+        return count_.load(std::memory_order_acquire) == 0;
+    }
+    [[nodiscard]] bool take(Handler& handler) noexcept {
+        lock_.lock();
+        const bool some = !waiting_.empty();
+        if (some) {
+            handler = waiting_.front();
+            waiting_.pop_front();
+            count_.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_release);
+        }
+        lock_.unlock();
+        return some;
+    }
+    /// How many were cancelled.
+    std::size_t clear() noexcept {
+        lock_.lock();
+        const std::size_t count = waiting_.size();
+        waiting_.clear();
+        count_.store(0, std::memory_order_release);
+        lock_.unlock();
+        return count;
+    }
+
+  private:
+    base::SpinLock lock_;
+    std::deque<Handler> waiting_;
+    std::atomic<std::uint32_t> count_{0};
+};
+
+/// On the service thread: calls every handler whose completion is there.
+void serve_notifications();
+
+}  // namespace via::ua

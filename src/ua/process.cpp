@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ua/process.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/counters.hpp"
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "ua/notifications.hpp"
+#include "ua/tables.hpp"
+
+namespace via::ua {
+namespace {
+
+constexpr base::Nanoseconds tick_period = 1'000'000;
+
+std::mutex* creation_mutex = new std::mutex;
+std::atomic<Process*> current{nullptr};
+
+/// In a forked child the parent's threads, sockets and locks are not there: start anew.
+void forget_after_fork() {
+    creation_mutex = new std::mutex;
+    current.store(nullptr);
+    forget_all_handles();
+}
+
+}  // namespace
+
+base::Result<Process*> Process::get() {
+    if (Process* process = current.load(std::memory_order_acquire)) return process;
+    const std::lock_guard guard(*creation_mutex);
+    if (Process* process = current.load(std::memory_order_acquire)) return process;
+    static const int registered = pthread_atfork(nullptr, nullptr, forget_after_fork);
+    if (registered != 0) return base::system_error(registered, "cannot prepare for fork");
+    auto doorbell = na::Doorbell::create();
+    if (!doorbell) return std::move(doorbell).error();
+    std::unique_ptr<Process> process(new Process(std::move(doorbell).value()));
+    if (auto started = process->start(); !started) return std::move(started).error();
+    Process* made = process.release();
+    current.store(made, std::memory_order_release);
+    return made;
+}
+
+base::Result<void> Process::start() {
+    const base::Settings& settings = base::Settings::get();
+    spin_ = static_cast<base::Nanoseconds>(settings.number("VIA_SPIN_US")) * 1000;
+    ka::ProcessResources resources;
+    resources.doorbell_memory = doorbell_.memory_file();
+    resources.doorbell_event = doorbell_.event();
+    resources.counters = base::Counters::get().file();
+    auto agent = ka::AgentClient::attach(
+        resources,
+        base::Deadline::after_milliseconds(settings.number("VIA_AGENT_TIMEOUT_MS")));
+    if (!agent) return std::move(agent).error();
+    agent_ = std::move(agent).value();
+    publish_rmmt_epoch();
+    [[maybe_unused]] const bool barrier = na::enable_asymmetric_barrier();
+    auto service = base::EventLoop::create([this] { return tick(); }, tick_period);
+    if (!service) return std::move(service).error();
+    service_ = std::move(service).value();
+    if (auto watched = service_->watch(doorbell_.event(), [this] { rung(); }); !watched)
+        return watched;
+    watch_agent();
+    return {};
+}
+
+void Process::watch_agent() {
+    watched_socket_ = agent_->socket();
+    if (watched_socket_ < 0) return;
+    const int socket = watched_socket_;
+    // The client reads its socket itself; this only notices that the agent has gone.
+    [[maybe_unused]] auto watched = service_->watch(socket, [this, socket] {
+        service_->unwatch(socket);
+        if (agent_->attached()) {
+            watch_agent();
+            return;
+        }
+        attach_attempts_ = 0;
+        next_attach_ = 0;
+        service_->start_ticking();
+    });
+}
+
+/// After the agent's end: take up with a new one if there is one, but do not start it; the next
+/// call that needs an agent does.
+bool Process::reattach() {
+    constexpr int most_attempts = 8;
+    if (agent_->attached() || attach_attempts_ >= most_attempts) return false;
+    const base::Nanoseconds now = base::monotonic_now();
+    if (now < next_attach_) return true;
+    if (agent_->reattach_if_running()) {
+        publish_rmmt_epoch();
+        watch_agent();
+        return false;
+    }
+    next_attach_ = now + (50'000'000LL << attach_attempts_++);
+    return true;
+}
+
+void Process::rung() {
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t taken = ::read(doorbell_.event(), &count, sizeof count);
+    if (tick()) service_->start_ticking();
+}
+
+bool Process::tick() {
+    bool again = false;
+    {
+        const std::lock_guard guard(devices_mutex_);
+        for (auto& [name, device] : devices_) again = device->service() || again;
+    }
+    if (notifications_.load() != 0) serve_notifications();
+    return reattach() || again;
+}
+
+void Process::publish_rmmt_epoch() noexcept {
+    doorbell_.page().rmmt_epoch.store(agent_->rmmt_epoch(), std::memory_order_release);
+}
+
+void Process::notification_armed() noexcept {
+    notifications_.fetch_add(1);
+    doorbell_.page().service_armed.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void Process::notification_served() noexcept {
+    notifications_.fetch_sub(1);
+    doorbell_.page().service_armed.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+base::Result<na::NicAgent*> Process::device(const std::string& name) {
+    const std::lock_guard guard(devices_mutex_);
+    if (const auto found = devices_.find(name); found != devices_.end()) return found->second.get();
+    const DeviceEntry* entry = find_device(name);
+    if (entry == nullptr)
+        return base::Result<na::NicAgent*>(base::Code::InvalidArgument,
+                                           "there is no device '" + name + "'");
+    auto device = entry->create(*this);
+    na::NicAgent* made = device.get();
+    devices_.emplace(name, std::move(device));
+    return made;
+}
+
+}  // namespace via::ua

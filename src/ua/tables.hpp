@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the handles of the process lead to.
+#pragma once
+
+#include "ua/completion_queue.hpp"
+#include "ua/handle_table.hpp"
+#include "ua/virtual_interface.hpp"
+
+namespace via::ua {
+
+using ViTable = HandleTable<VirtualInterface, 0x56>;
+using CqTable = HandleTable<CompletionQueue, 0x43>;
+
+[[nodiscard]] ViTable& vi_table() noexcept;
+[[nodiscard]] CqTable& cq_table() noexcept;
+/// In a forked child: the parent's handles mean nothing.
+void forget_all_handles();
+
+}  // namespace via::ua

@@ -1,0 +1,734 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ua/virtual_interface.hpp"
+
+#include <sched.h>
+
+#include "base/counters.hpp"
+#include "base/settings.hpp"
+#include "ua/completion_queue.hpp"
+#include "ua/nic.hpp"
+#include "ua/wait.hpp"
+
+namespace via::ua {
+
+// The NIC agents' numbers are VIPL's, so that no status is ever translated.
+static_assert(na::status_done == VIP_STATUS_DONE);
+static_assert(na::status_format == VIP_STATUS_FORMAT_ERROR);
+static_assert(na::status_protection == VIP_STATUS_PROTECTION_ERROR);
+static_assert(na::status_length == VIP_STATUS_LENGTH_ERROR);
+static_assert(na::status_partial == VIP_STATUS_PARTIAL_ERROR);
+static_assert(na::status_flushed == VIP_STATUS_DESC_FLUSHED_ERROR);
+static_assert(na::status_transport == VIP_STATUS_TRANSPORT_ERROR);
+static_assert(na::status_rdma_protection == VIP_STATUS_RDMA_PROT_ERROR);
+static_assert(na::status_remote_descriptor == VIP_STATUS_REMOTE_DESC_ERROR);
+static_assert(na::status_error_mask == VIP_STATUS_ERROR_MASK);
+static_assert(na::status_op_receive == VIP_STATUS_OP_RECEIVE);
+static_assert(na::status_op_rdma_write == VIP_STATUS_OP_RDMA_WRITE);
+static_assert(na::status_op_remote_rdma_write == VIP_STATUS_OP_REMOTE_RDMA_WRITE);
+static_assert(na::status_op_rdma_read == VIP_STATUS_OP_RDMA_READ);
+static_assert(na::status_immediate == VIP_STATUS_IMMEDIATE);
+static_assert(static_cast<int>(na::Operation::RdmaWrite) == VIP_CONTROL_OP_RDMAWRITE);
+static_assert(static_cast<int>(na::Operation::RdmaRead) == VIP_CONTROL_OP_RDMAREAD);
+static_assert(static_cast<int>(ViState::Idle) == VIP_STATE_IDLE);
+static_assert(static_cast<int>(ViState::Connected) == VIP_STATE_CONNECTED);
+static_assert(static_cast<int>(ViState::ConnectPending) == VIP_STATE_CONNECT_PENDING);
+static_assert(static_cast<int>(ViState::Error) == VIP_STATE_ERROR);
+static_assert(na::unreliable == VIP_SERVICE_UNRELIABLE);
+static_assert(na::reliable_delivery == VIP_SERVICE_RELIABLE_DELIVERY);
+static_assert(na::reliable_reception == VIP_SERVICE_RELIABLE_RECEPTION);
+
+namespace {
+
+constexpr std::uint32_t index_of(Queue queue) noexcept {
+    return queue == Queue::Send ? 0 : 1;
+}
+
+[[nodiscard]] bool is_aligned(const VIP_DESCRIPTOR* descriptor) noexcept {
+    return reinterpret_cast<std::uintptr_t>(descriptor) % VIP_DESCRIPTOR_ALIGNMENT == 0;
+}
+
+[[nodiscard]] std::uint64_t descriptor_bytes(std::uint32_t segments) noexcept {
+    return sizeof(VIP_CONTROL_SEGMENT) + std::uint64_t{segments} * sizeof(VIP_DATA_SEGMENT);
+}
+
+}  // namespace
+
+base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_t own_handle,
+                                          const ka::EndpointAttributes& attributes,
+                                          CompletionQueue* send_cq, CompletionQueue* receive_cq) {
+    const base::Settings& settings = base::Settings::get();
+    const auto small_ring = static_cast<std::uint32_t>(settings.number("VIA_PD_SMALL_RING"));
+    auto queues = std::make_unique<na::QueuePair>(
+        small_ring,
+        std::min(static_cast<std::uint32_t>(settings.number("VIA_PD_LOW_WATER")), small_ring - 1),
+        nic->max_descriptors());
+    queues->local = attributes;
+    const na::EndpointGroups groups{send_cq != nullptr ? send_cq->group() : nullptr,
+                                    receive_cq != nullptr ? receive_cq->group() : nullptr};
+    auto agent_vi = nic->process().agent().create_vi();
+    if (!agent_vi) return std::move(agent_vi).error();
+    auto endpoint = nic->device().create_endpoint(*queues, *this, groups);
+    if (!endpoint) {
+        nic->process().agent().destroy_vi(agent_vi.value());
+        return std::move(endpoint).error();
+    }
+    queues->counters = &base::Counters::get().take_slot(nic->device_name());
+    queues->counters->reliability.set(attributes.reliability);
+    queues->counters->state.set(0);
+
+    const base::SpinGuard guard(lock_);
+    nic_ = std::move(nic);
+    doorbell_ = &nic_->process().doorbell();
+    rmmt_ = nic_->rmmt();
+    queues_ = std::move(queues);
+    endpoint_ = std::move(endpoint).value();
+    agent_vi_ = agent_vi.value();
+    send_cq_ = send_cq;
+    receive_cq_ = receive_cq;
+    if (send_cq_ != nullptr) send_cq_->attach();
+    if (receive_cq_ != nullptr) receive_cq_->attach();
+    max_transfer_bytes_ = attributes.max_transfer_bytes;
+    max_segments_ = nic_->device().attributes().max_segments;
+    state_ = ViState::Idle;
+    break_wanted_ = false;
+    last_posted_[0] = last_posted_[1] = nullptr;
+    peer_request_ = 0;
+    peer_finished_ = false;
+    peer_waiting_ = false;
+    closing_ = false;
+    // Only now may anybody who looks the handle up find it.
+    handle.store(own_handle, std::memory_order_release);
+    return {};
+}
+
+base::Result<void> VirtualInterface::close(std::uint64_t expected) {
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected))
+            return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
+        if (state_ != ViState::Idle)
+            return base::Result<void>(base::Code::InvalidState,
+                                      "the VI is not Idle: call VipDisconnect first");
+        if (!queues_->send.empty() || !queues_->receive.empty())
+            return base::Result<void>(base::Code::OutOfResources,
+                                      "descriptors are still on the VI's queues: take them back "
+                                      "with VipSendDone and VipRecvDone first");
+    }
+    if (!force_close())
+        return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
+    return {};
+}
+
+bool VirtualInterface::force_close() {
+    std::unique_ptr<na::Endpoint> endpoint;
+    std::uint64_t pending_peer = 0;
+    {
+        const base::SpinGuard guard(lock_);
+        if (handle.load(std::memory_order_relaxed) == 0) return false;
+        handle.store(0, std::memory_order_release);
+        endpoint = std::move(endpoint_);
+        pending_peer = std::exchange(peer_request_, 0);
+    }
+    if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);
+    for (auto& list : notifications_) {
+        const std::size_t cancelled = list.clear();
+        for (std::size_t i = 0; i < cancelled; ++i) nic_->process().notification_served();
+    }
+    endpoint.reset();  // closes the connection; poll group and service thread have let go
+    nic_->process().agent().destroy_vi(agent_vi_);
+    const base::SpinGuard guard(lock_);
+    if (send_cq_ != nullptr) send_cq_->detach();
+    if (receive_cq_ != nullptr) receive_cq_->detach();
+    send_cq_ = receive_cq_ = nullptr;
+    state_ = ViState::Idle;
+    base::Counters::get().give_back(*queues_->counters);
+    queues_.reset();
+    return true;
+}
+
+bool VirtualInterface::descriptor_registered(const VIP_DESCRIPTOR* descriptor,
+                                             std::uint32_t memory_handle, std::uint32_t segments,
+                                             ka::Region& region) const {
+    return rmmt_.find(memory_handle, region) && tag_matches(region) &&
+           region.contains(reinterpret_cast<std::uint64_t>(descriptor), descriptor_bytes(segments));
+}
+
+void VirtualInterface::link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor,
+                                        std::uint32_t memory_handle) {
+    na::WorkQueue& work = queue(which);
+    if (!work.empty()) {
+        const na::WorkEntry& last = work.at(work.posted() - 1);
+        ka::Region region;
+        if (rmmt_.find(last.cookie_handle, region) &&
+            region.contains(last.cookie, sizeof(VIP_CONTROL_SEGMENT))) {
+            auto* previous = reinterpret_cast<VIP_DESCRIPTOR*>(last.cookie);
+            previous->CS.Next.Address = descriptor;
+            previous->CS.NextHandle = memory_handle;
+        }
+    }
+}
+
+PostOutcome VirtualInterface::refuse_post(VIP_DESCRIPTOR* descriptor) {
+    VIP_ERROR_DESCRIPTOR error{};
+    error.ViHandle = reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
+    error.DescriptorPtr = descriptor;
+    error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
+    error.ErrorCode = VIP_ERROR_POST_DESC;
+    nic_->raise(error);
+    if (state_ == ViState::Connected && queues_->reliable()) enter_error();
+    return PostOutcome::BadDescriptor;
+}
+
+PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
+    VIP_ERROR_DESCRIPTOR error{};
+    error.ViHandle = reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
+    error.DescriptorPtr = descriptor;
+    error.ResourceCode = VIP_RESOURCE_VI;
+    error.ErrorCode = VIP_ERROR_VI_OVERRUN;
+    nic_->raise(error);
+    return PostOutcome::Overrun;
+}
+
+PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
+                                        std::uint32_t memory_handle) {
+    if (descriptor == nullptr || !is_aligned(descriptor)) return PostOutcome::BadDescriptor;
+    const base::SpinGuard guard(lock_);
+    if (!is(expected)) return PostOutcome::StaleHandle;
+    na::WorkQueue& work = queues_->send;
+    if (work.full()) return refuse_overrun(descriptor);
+    ka::Region region;
+    if (!descriptor_registered(descriptor, memory_handle, 0, region))
+        return refuse_post(descriptor);
+
+    const std::uint32_t control = descriptor->CS.Control;
+    const std::uint32_t segment_count = descriptor->CS.SegCount;
+    const auto operation = static_cast<na::Operation>(control & VIP_CONTROL_OP_MASK);
+    const bool rdma =
+        operation == na::Operation::RdmaWrite || operation == na::Operation::RdmaRead;
+    if (segment_count != 0 &&
+        !region.contains(reinterpret_cast<std::uint64_t>(descriptor),
+                         descriptor_bytes(segment_count)))
+        return refuse_post(descriptor);
+
+    link_behind_last(Queue::Send, descriptor, memory_handle);
+    descriptor->CS.Status = 0;
+    if (send_cq_ != nullptr) send_cq_->reserve();
+
+    const std::uint32_t operation_bits = operation == na::Operation::RdmaWrite
+                                             ? na::status_op_rdma_write
+                                         : operation == na::Operation::RdmaRead
+                                             ? na::status_op_rdma_read
+                                             : na::status_op_send;
+    // Translation through the RMMT: every local segment must lie in a region of the VI's tag.
+    std::uint32_t failure = 0;
+    const std::uint32_t data_segments = segment_count - (rdma && segment_count != 0 ? 1 : 0);
+    std::uint64_t total = 0;
+    if ((control & VIP_CONTROL_RESERVED) != 0 || operation == na::Operation::Receive ||
+        segment_count > max_segments_ || (rdma && segment_count == 0) ||
+        (operation == na::Operation::RdmaRead &&
+         (nic_->device().attributes().rdma_read_levels & queues_->local.reliability) == 0)) {
+        failure = na::status_format;
+    } else {
+        const VIP_DESCRIPTOR_SEGMENT* segments = &descriptor->DS[rdma ? 1 : 0];
+        std::uint32_t known_handle = memory_handle;
+        for (std::uint32_t i = 0; i < data_segments; ++i) {
+            const VIP_DATA_SEGMENT& segment = segments[i].Local;
+            total += segment.Length;
+            if (segment.Length == 0) continue;
+            if (segment.Handle != known_handle) {
+                known_handle = segment.Handle;
+                if (!rmmt_.find(known_handle, region)) {
+                    known_handle = 0;
+                    failure = na::status_protection;
+                    continue;
+                }
+            }
+            if (!tag_matches(region) || !region.contains(segment.Data.AddressBits, segment.Length))
+                failure |= na::status_protection;
+        }
+        if (failure == 0 && (total != descriptor->CS.Length || total > max_transfer_bytes_))
+            failure = na::status_length;
+    }
+    if (state_ != ViState::Connected) failure = na::status_flushed;
+    if (failure != 0) [[unlikely]] {
+        work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 0, operation_bits);
+        work.complete(work.posted() - 1, failure, 0);
+        settle();
+        return PostOutcome::Success;
+    }
+
+    // Zero-length segments need no PD, and a handle that was not checked must not travel on.
+    std::uint32_t used = 0;
+    const VIP_DESCRIPTOR_SEGMENT* segments = &descriptor->DS[rdma ? 1 : 0];
+    for (std::uint32_t i = 0; i < data_segments; ++i) used += segments[i].Local.Length != 0;
+    na::ChainHead head;
+    head.operation = operation;
+    head.flags = static_cast<std::uint8_t>(
+        ((control & VIP_CONTROL_IMMEDIATE) != 0 && operation != na::Operation::RdmaRead
+             ? na::pd_immediate
+             : 0) |
+        ((control & VIP_CONTROL_QFENCE) != 0 ? na::pd_fence : 0));
+    head.segments = static_cast<std::uint16_t>(used);
+    head.length = static_cast<std::uint32_t>(total);
+    head.immediate = descriptor->CS.ImmediateData;
+    work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, head.chain_pds(),
+              operation_bits);
+    work.pds.push(na::encode_head(head));
+    if (rdma) {
+        const VIP_ADDRESS_SEGMENT& remote = descriptor->DS[0].Remote;
+        work.pds.push({remote.Data.AddressBits, 0, remote.Handle});
+    }
+    for (std::uint32_t i = 0; i < data_segments; ++i) {
+        const VIP_DATA_SEGMENT& segment = segments[i].Local;
+        if (segment.Length != 0)
+            work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
+    }
+    endpoint_->ring_send();
+    settle();
+    if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))
+        nic_->process().look_after_unfinished();
+    return PostOutcome::Success;
+}
+
+PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
+                                           std::uint32_t memory_handle) {
+    if (descriptor == nullptr || !is_aligned(descriptor)) return PostOutcome::BadDescriptor;
+    const base::SpinGuard guard(lock_);
+    if (!is(expected)) return PostOutcome::StaleHandle;
+    na::WorkQueue& work = queues_->receive;
+    if (work.full()) return refuse_overrun(descriptor);
+    ka::Region region;
+    if (!descriptor_registered(descriptor, memory_handle, 0, region))
+        return refuse_post(descriptor);
+    const std::uint32_t segment_count = descriptor->CS.SegCount;
+    if (segment_count != 0 &&
+        !region.contains(reinterpret_cast<std::uint64_t>(descriptor),
+                         descriptor_bytes(segment_count)))
+        return refuse_post(descriptor);
+
+    link_behind_last(Queue::Receive, descriptor, memory_handle);
+    descriptor->CS.Status = 0;
+    if (receive_cq_ != nullptr) receive_cq_->reserve();
+
+    std::uint32_t failure = 0;
+    std::uint64_t capacity = 0;
+    std::uint32_t used = 0;
+    // The IMMEDIATE and QFENCE bits mean nothing here; real programs set them.
+    if ((descriptor->CS.Control & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK)) != 0 ||
+        segment_count > max_segments_) {
+        failure = na::status_format;
+    } else {
+        for (std::uint32_t i = 0; i < segment_count; ++i) {
+            const VIP_DATA_SEGMENT& segment = descriptor->DS[i].Local;
+            capacity += segment.Length;
+            used += segment.Length != 0;
+        }
+        if (capacity > 0xFFFFFFFFU) failure = na::status_length;
+    }
+    if (state_ == ViState::Error) failure = na::status_flushed;
+    if (failure != 0) [[unlikely]] {
+        work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 0,
+                  na::status_op_receive);
+        work.complete(work.posted() - 1, failure, 0);
+        settle();
+        return PostOutcome::Success;
+    }
+    na::ChainHead head{na::Operation::Receive, 0, static_cast<std::uint16_t>(used),
+                       static_cast<std::uint32_t>(capacity), 0};
+    work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, head.chain_pds(),
+              na::status_op_receive);
+    work.pds.push(na::encode_head(head));
+    for (std::uint32_t i = 0; i < segment_count; ++i) {
+        const VIP_DATA_SEGMENT& segment = descriptor->DS[i].Local;
+        if (segment.Length != 0)
+            work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
+    }
+    return PostOutcome::Success;
+}
+
+void VirtualInterface::harvest(Queue which) {
+    na::WorkQueue& work = queue(which);
+    CompletionQueue* cq = which == Queue::Send ? send_cq_ : receive_cq_;
+    while (work.harvestable()) {
+        const na::WorkEntry& entry = work.harvest();
+        auto* descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
+        ka::Region region;
+        if (rmmt_.find(entry.cookie_handle, region) &&
+            region.contains(entry.cookie, sizeof(VIP_CONTROL_SEGMENT))) [[likely]] {
+            descriptor->CS.Length = entry.length;
+            if ((entry.status & na::status_immediate) != 0)
+                descriptor->CS.ImmediateData = entry.immediate;
+            __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
+        } else {
+            VIP_ERROR_DESCRIPTOR error{};
+            error.ViHandle =
+                reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
+            error.DescriptorPtr = descriptor;
+            error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
+            error.ErrorCode = VIP_ERROR_COMP_PROT;
+            nic_->raise(error);
+        }
+        const std::uint32_t errors = entry.status & na::status_error_mask;
+        if (errors != 0) [[unlikely]] {
+            queues_->counters->completed_in_error.add();
+            if (queues_->reliable() && (errors & ~na::status_flushed) != 0) break_wanted_ = true;
+        }
+        if (cq != nullptr) cq->push(handle.load(std::memory_order_relaxed), which == Queue::Receive);
+    }
+    if (cq != nullptr ? !cq->notifications.empty() : watched_for_notification_.load())
+        nic_->process().service().post([] { ua::serve_notifications(); });
+    if (doorbell_->anyone_sleeps()) doorbell_->wake_local();
+}
+
+void VirtualInterface::settle() {
+    if (queues_->send.harvestable()) harvest(Queue::Send);
+    if (queues_->receive.harvestable()) harvest(Queue::Receive);
+    if (queues_->events != 0 || break_wanted_) [[unlikely]]
+        handle_events();
+}
+
+void VirtualInterface::handle_events() {
+    const std::uint32_t events = std::exchange(queues_->events, 0);
+    const auto has = [&](na::EndpointEvent event) {
+        return (events & static_cast<std::uint32_t>(event)) != 0;
+    };
+    const auto raise = [&](VIP_ERROR_CODE code) {
+        VIP_ERROR_DESCRIPTOR error{};
+        error.ViHandle = reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
+        error.ResourceCode = VIP_RESOURCE_VI;
+        error.ErrorCode = code;
+        nic_->raise(error);
+    };
+    const bool was_connected = state_ == ViState::Connected;
+    bool broken = std::exchange(break_wanted_, false);
+    if (has(na::EndpointEvent::ReceiveQueueEmpty)) raise(VIP_ERROR_RECVQ_EMPTY);
+    if (has(na::EndpointEvent::RdmaWriteRefused)) raise(VIP_ERROR_RDMAW_PROT);
+    if (has(na::EndpointEvent::RdmaReadRefused)) raise(VIP_ERROR_RDMAR_PROT);
+    if ((has(na::EndpointEvent::ReceiveQueueEmpty) || has(na::EndpointEvent::RdmaWriteRefused) ||
+         has(na::EndpointEvent::RdmaReadRefused)) &&
+        queues_->reliable())
+        broken = true;
+    if (has(na::EndpointEvent::PeerDisconnected) || has(na::EndpointEvent::PeerDied) ||
+        has(na::EndpointEvent::ProtocolViolation)) {
+        if (was_connected) raise(VIP_ERROR_CONN_LOST);
+        broken = true;
+    }
+    if (broken && was_connected) enter_error();
+}
+
+void VirtualInterface::enter_error() {
+    endpoint_->disconnect();
+    apply(ViEvent::ConnectionLost);
+}
+
+void VirtualInterface::apply(ViEvent event) {
+    const ViTransition step = transition(state_, event);
+    state_ = step.next;
+    queues_->counters->state.set(static_cast<std::uint64_t>(state_));
+    queues_->counters->peer_pid.set(
+        state_ == ViState::Connected ? static_cast<std::uint64_t>(endpoint_->peer_pid()) : 0);
+    if (!step.flush) return;
+    queues_->send.flush();
+    queues_->receive.flush();
+    queues_->events = 0;
+    harvest(Queue::Send);
+    harvest(Queue::Receive);
+    break_wanted_ = false;
+}
+
+DoneOutcome VirtualInterface::take(Queue which, VIP_DESCRIPTOR*& descriptor) {
+    na::WorkQueue& work = queue(which);
+    if (!work.reapable()) {
+        descriptor = nullptr;
+        return work.empty() ? DoneOutcome::DescriptorError : DoneOutcome::NotDone;
+    }
+    const na::WorkEntry& entry = work.reap();
+    descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
+    return (entry.status & na::status_error_mask) != 0 ? DoneOutcome::DescriptorError
+                                                       : DoneOutcome::Success;
+}
+
+DoneOutcome VirtualInterface::done(std::uint64_t expected, Queue which,
+                                   VIP_DESCRIPTOR*& descriptor) {
+    descriptor = nullptr;
+    bool give_way = false;
+    DoneOutcome outcome;
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected)) return DoneOutcome::StaleHandle;
+        na::WorkQueue& work = queue(which);
+        if (!work.reapable() && !work.empty() && state_ == ViState::Connected) {
+            if (endpoint_->poll()) {
+                ++activity_;
+                settle();
+            }
+            give_way = queues_->shares_core;
+        }
+        outcome = take(which, descriptor);
+    }
+    if (outcome == DoneOutcome::NotDone && give_way) sched_yield();
+    return outcome;
+}
+
+DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::Deadline deadline,
+                                   VIP_DESCRIPTOR*& descriptor) {
+    DoneOutcome outcome = DoneOutcome::NotDone;
+    na::Doorbell& doorbell = *doorbell_;
+    bool slept = false;
+    wait_until(
+        doorbell, nic_->process().spin(), deadline,
+        [&] {
+            outcome = done(expected, which, descriptor);
+            return outcome != DoneOutcome::NotDone;
+        },
+        [&] {
+            const base::SpinGuard guard(lock_);
+            if (!is(expected)) return;
+            endpoint_->arm();
+            if (!std::exchange(slept, true)) queues_->counters->sleeps.add();
+        },
+        [] { return false; });  // done() gives way itself
+    return outcome;
+}
+
+bool VirtualInterface::progress(bool nudge_peer) {
+    const base::SpinGuard guard(lock_);
+    if (handle.load(std::memory_order_relaxed) == 0 || !endpoint_ || state_ != ViState::Connected)
+        return false;
+    // While things move, the service thread keeps out of the way.
+    if (nudge_peer && activity_ != activity_seen_by_service_) {
+        activity_seen_by_service_ = activity_;
+        return endpoint_->unfinished();
+    }
+    if (endpoint_->poll() && !nudge_peer) ++activity_;
+    settle();
+    const bool unfinished = state_ == ViState::Connected && endpoint_->unfinished();
+    if (nudge_peer && unfinished) endpoint_->nudge();
+    return unfinished;
+}
+
+bool VirtualInterface::snapshot(std::uint64_t expected, ViSnapshot& result) {
+    const base::SpinGuard guard(lock_);
+    if (!is(expected)) return false;
+    if (state_ == ViState::Connected) {
+        endpoint_->poll();
+        settle();
+    }
+    result.state = state_;
+    result.attributes = queues_->local;
+    result.send_empty = queues_->send.empty();
+    result.receive_empty = queues_->receive.empty();
+    return true;
+}
+
+base::Result<void> VirtualInterface::change_attributes(std::uint64_t expected,
+                                                       const ka::EndpointAttributes& attributes) {
+    const base::SpinGuard guard(lock_);
+    if (!is(expected))
+        return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
+    if (state_ != ViState::Idle)
+        return base::Result<void>(base::Code::InvalidState,
+                                  "a VI's attributes can only be changed while it is Idle");
+    queues_->local = attributes;
+    queues_->counters->reliability.set(attributes.reliability);
+    max_transfer_bytes_ = attributes.max_transfer_bytes;
+    return {};
+}
+
+base::Result<void> VirtualInterface::begin_connect(std::uint64_t expected) {
+    const base::SpinGuard guard(lock_);
+    if (!is(expected))
+        return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
+    if (!transition(state_, ViEvent::ConnectStarted).allowed)
+        return base::Result<void>(base::Code::InvalidState,
+                                  "a VI can only be connected while it is Idle");
+    apply(ViEvent::ConnectStarted);
+    return {};
+}
+
+void VirtualInterface::end_connect(bool success) {
+    const base::SpinGuard guard(lock_);
+    if (!endpoint_) return;  // destroyed meanwhile
+    if (success && state_ != ViState::ConnectPending) {
+        endpoint_->disconnect();  // disconnected meanwhile
+        return;
+    }
+    if (state_ == ViState::ConnectPending)
+        apply(success ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
+}
+
+base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(
+    std::uint64_t expected, const ka::NetAddress& local, const ka::NetAddress& remote,
+    base::Deadline deadline) {
+    if (auto begun = begin_connect(expected); !begun) return std::move(begun).error();
+    auto outcome = nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline);
+    end_connect(outcome.ok());
+    nic_->process().publish_rmmt_epoch();
+    if (!outcome) return std::move(outcome).error();
+    return queues_->remote;
+}
+
+base::Result<void> VirtualInterface::connect_accept(std::uint64_t expected,
+                                                    const ka::IncomingRequest& request,
+                                                    base::Deadline deadline) {
+    if (auto begun = begin_connect(expected); !begun) return begun;
+    const ka::EndpointAttributes& own = queues_->local;
+    const ka::EndpointAttributes& theirs = request.remote_attributes;
+    base::Result<void> outcome;
+    if (own.reliability != theirs.reliability)
+        outcome = base::Error{base::Code::ReliabilityMismatch,
+                              "the two VIs have different reliability levels"};
+    else if (own.max_transfer_bytes != theirs.max_transfer_bytes)
+        outcome = base::Error{base::Code::TransferSizeMismatch,
+                              "the two VIs have different maximal transfer sizes: " +
+                                  std::to_string(own.max_transfer_bytes) + " here, " +
+                                  std::to_string(theirs.max_transfer_bytes) + " there"};
+    else if (own.quality_of_service != theirs.quality_of_service)
+        outcome = base::Error{base::Code::QosMismatch,
+                              "the two VIs ask for different qualities of service"};
+    else
+        outcome = nic_->device().connect_accept(request, *endpoint_,
+                                                {agent_vi_, {}, request.remote}, deadline);
+    end_connect(outcome.ok());
+    nic_->process().publish_rmmt_epoch();
+    return outcome;
+}
+
+base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
+                                                  const ka::NetAddress& local,
+                                                  const ka::NetAddress& remote,
+                                                  base::Deadline deadline) {
+    if (auto begun = begin_connect(expected); !begun) return begun;
+    auto request = nic_->device().peer_request(*endpoint_, {agent_vi_, local, remote}, deadline);
+    if (!request) {
+        end_connect(false);
+        return std::move(request).error();
+    }
+    const base::SpinGuard guard(lock_);
+    peer_request_ = request.value();
+    peer_finished_ = false;
+    return {};
+}
+
+base::Result<ka::EndpointAttributes> VirtualInterface::conclude_peer(base::Result<void>&& outcome) {
+    if (outcome.ok()) {
+        const ka::EndpointAttributes& own = queues_->local;
+        const ka::EndpointAttributes& theirs = queues_->remote;
+        if (own.reliability != theirs.reliability)
+            outcome = base::Error{base::Code::ReliabilityMismatch,
+                                  "the two VIs have different reliability levels"};
+        else if (own.max_transfer_bytes != theirs.max_transfer_bytes)
+            outcome = base::Error{base::Code::TransferSizeMismatch,
+                                  "the two VIs have different maximal transfer sizes"};
+        else if (own.quality_of_service != theirs.quality_of_service)
+            outcome = base::Error{base::Code::QosMismatch,
+                                  "the two VIs ask for different qualities of service"};
+        if (!outcome.ok()) endpoint_->disconnect();
+    }
+    {
+        const base::SpinGuard guard(lock_);
+        peer_request_ = 0;
+        peer_waiting_ = false;
+        peer_finished_ = outcome.ok();
+    }
+    end_connect(outcome.ok());
+    nic_->process().publish_rmmt_epoch();
+    if (!outcome.ok()) return std::move(outcome).error();
+    return queues_->remote;
+}
+
+std::optional<base::Result<ka::EndpointAttributes>> VirtualInterface::peer_done(
+    std::uint64_t expected) {
+    using Outcome = base::Result<ka::EndpointAttributes>;
+    std::uint64_t request;
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected)) return Outcome(base::Code::InvalidArgument, "the VI has been destroyed");
+        if (state_ != ViState::ConnectPending || peer_request_ == 0)
+            return Outcome(base::Code::InvalidState, "no peer connection is pending on this VI");
+        if (peer_waiting_) return std::nullopt;  // another thread will tell the outcome
+        peer_waiting_ = true;
+        request = peer_request_;
+    }
+    auto outcome = nic_->device().peer_poll(*endpoint_, request);
+    if (!outcome) {
+        const base::SpinGuard guard(lock_);
+        peer_waiting_ = false;
+        return std::nullopt;
+    }
+    return conclude_peer(std::move(*outcome));
+}
+
+base::Result<ka::EndpointAttributes> VirtualInterface::peer_wait(std::uint64_t expected) {
+    using Outcome = base::Result<ka::EndpointAttributes>;
+    std::uint64_t request;
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected)) return Outcome(base::Code::InvalidArgument, "the VI has been destroyed");
+        if (state_ != ViState::ConnectPending || peer_request_ == 0 || peer_waiting_)
+            return Outcome(base::Code::InvalidState, "no peer connection is pending on this VI");
+        peer_waiting_ = true;
+        request = peer_request_;
+    }
+    return conclude_peer(nic_->device().peer_wait(*endpoint_, request));
+}
+
+bool VirtualInterface::disconnect(std::uint64_t expected) {
+    std::uint64_t pending_peer = 0;
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected)) return false;
+        pending_peer = peer_waiting_ ? 0 : std::exchange(peer_request_, 0);
+        endpoint_->disconnect();
+        apply(ViEvent::Disconnected);
+    }
+    if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);
+    return true;
+}
+
+DoneOutcome VirtualInterface::notify(std::uint64_t expected, Queue which,
+                                     const ViHandler& handler) {
+    {
+        const base::SpinGuard guard(lock_);
+        if (!is(expected)) return DoneOutcome::StaleHandle;
+        if (queue(which).empty()) return DoneOutcome::DescriptorError;
+        notifications_[index_of(which)].add(handler);
+        watched_for_notification_ = true;
+    }
+    nic_->process().notification_armed();
+    nic_->process().service().post([] { ua::serve_notifications(); });
+    return DoneOutcome::Success;
+}
+
+void VirtualInterface::serve_notifications() {
+    if (!watched_for_notification_.load()) return;
+    for (const Queue which : {Queue::Send, Queue::Receive}) {
+        for (;;) {
+            ViHandler handler;
+            VIP_DESCRIPTOR* descriptor = nullptr;
+            std::shared_ptr<Nic> nic;
+            std::uint64_t own;
+            {
+                const base::SpinGuard guard(lock_);
+                own = handle.load(std::memory_order_relaxed);
+                if (own == 0 || notifications_[index_of(which)].empty()) break;
+                if (state_ == ViState::Connected) {
+                    endpoint_->arm();
+                    endpoint_->poll();
+                    settle();
+                }
+                if (!queue(which).reapable() || !notifications_[index_of(which)].take(handler))
+                    break;
+                [[maybe_unused]] const DoneOutcome taken = take(which, descriptor);
+                nic = nic_;
+            }
+            nic->process().notification_served();
+            handler.call(handler.context, nic->handle(), reinterpret_cast<VIP_VI_HANDLE>(own),
+                         descriptor);
+        }
+    }
+    const base::SpinGuard guard(lock_);
+    watched_for_notification_ = !notifications_[0].empty() || !notifications_[1].empty();
+}
+
+}  // namespace via::ua

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A VI: two work queues, a state, and an endpoint of the NIC agent that does the work. What a
+// message's fate means for descriptors and for the connection, by reliability level, is decided
+// here, for all devices alike.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/spin_lock.hpp"
+#include "na/doorbell.hpp"
+#include "na/nic_agent.hpp"
+#include "ua/notifications.hpp"
+#include "ua/vi_state.hpp"
+#include "vipl.h"
+
+namespace via::ua {
+
+class CompletionQueue;
+class Nic;
+
+enum class Queue : std::uint8_t { Send, Receive };
+
+enum class DoneOutcome : std::uint8_t {
+    Success,
+    NotDone,
+    DescriptorError,  ///< with a descriptor: it failed; without: the queue is empty
+    StaleHandle,
+};
+
+enum class PostOutcome : std::uint8_t {
+    Success,
+    BadDescriptor,  ///< null, misaligned, or not in the region that its handle names
+    Overrun,        ///< more than MaxDescriptorsPerQueue
+    StaleHandle,
+};
+
+struct ViSnapshot {
+    ViState state = ViState::Idle;
+    ka::EndpointAttributes attributes;
+    bool send_empty = true;
+    bool receive_empty = true;
+};
+
+class VirtualInterface final : public na::EndpointOwner {
+  public:
+    std::atomic<std::uint64_t> handle{0};
+
+    /// A new VI in a free slot. The handle is published by the caller afterwards.
+    [[nodiscard]] base::Result<void> open(std::shared_ptr<Nic> nic, std::uint64_t own_handle,
+                                          const ka::EndpointAttributes& attributes,
+                                          CompletionQueue* send_cq, CompletionQueue* receive_cq);
+    /// InvalidState: not Idle. OutOfResources: descriptors not taken back yet.
+    [[nodiscard]] base::Result<void> close(std::uint64_t expected);
+    /// For VipCloseNic: whatever the state, and without touching the program's memory.
+    /// False: somebody else has closed it already.
+    bool force_close();
+
+    [[nodiscard]] PostOutcome post_send(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
+                                        std::uint32_t memory_handle);
+    [[nodiscard]] PostOutcome post_receive(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
+                                           std::uint32_t memory_handle);
+    [[nodiscard]] DoneOutcome done(std::uint64_t expected, Queue queue,
+                                   VIP_DESCRIPTOR*& descriptor);
+    /// NotDone: the deadline passed.
+    [[nodiscard]] DoneOutcome wait(std::uint64_t expected, Queue queue, base::Deadline deadline,
+                                   VIP_DESCRIPTOR*& descriptor);
+    [[nodiscard]] bool has_completion_queue(Queue queue) const noexcept {
+        return (queue == Queue::Send ? send_cq_ : receive_cq_) != nullptr;
+    }
+
+    [[nodiscard]] bool snapshot(std::uint64_t expected, ViSnapshot& result);
+    [[nodiscard]] base::Result<void> change_attributes(std::uint64_t expected,
+                                                       const ka::EndpointAttributes& attributes);
+
+    // Connection set-up. Blocking ones hold no lock while they wait.
+    [[nodiscard]] base::Result<ka::EndpointAttributes> connect_request(
+        std::uint64_t expected, const ka::NetAddress& local, const ka::NetAddress& remote,
+        base::Deadline deadline);
+    [[nodiscard]] base::Result<void> connect_accept(std::uint64_t expected,
+                                                    const ka::IncomingRequest& request,
+                                                    base::Deadline deadline);
+    [[nodiscard]] base::Result<void> peer_request(std::uint64_t expected,
+                                                  const ka::NetAddress& local,
+                                                  const ka::NetAddress& remote,
+                                                  base::Deadline deadline);
+    /// Empty: not done yet.
+    [[nodiscard]] std::optional<base::Result<ka::EndpointAttributes>> peer_done(
+        std::uint64_t expected);
+    [[nodiscard]] base::Result<ka::EndpointAttributes> peer_wait(std::uint64_t expected);
+    [[nodiscard]] bool disconnect(std::uint64_t expected);
+
+    [[nodiscard]] DoneOutcome notify(std::uint64_t expected, Queue queue, const ViHandler& handler);
+    /// On the service thread.
+    void serve_notifications();
+
+    bool progress(bool nudge_peer = false) override;
+
+    [[nodiscard]] const std::shared_ptr<Nic>& nic() const noexcept { return nic_; }
+
+  private:
+    [[nodiscard]] bool is(std::uint64_t expected) const noexcept {
+        return handle.load(std::memory_order_relaxed) == expected;
+    }
+    [[nodiscard]] na::WorkQueue& queue(Queue which) noexcept {
+        return which == Queue::Send ? queues_->send : queues_->receive;
+    }
+    [[nodiscard]] bool descriptor_registered(const VIP_DESCRIPTOR* descriptor,
+                                             std::uint32_t memory_handle,
+                                             std::uint32_t segments, ka::Region& region) const;
+    [[nodiscard]] bool tag_matches(const ka::Region& region) const noexcept {
+        return region.tag == queues_->local.tag ||
+               (queues_->local.flags & ka::endpoint_any_tag) != 0;
+    }
+    PostOutcome refuse_post(VIP_DESCRIPTOR* descriptor);
+    PostOutcome refuse_overrun(VIP_DESCRIPTOR* descriptor);
+    void link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle);
+    /// After anything that may have completed entries or raised events.
+    void settle();
+    void harvest(Queue which);
+    void handle_events();
+    void enter_error();
+    void apply(ViEvent event);
+    [[nodiscard]] DoneOutcome take(Queue which, VIP_DESCRIPTOR*& descriptor);
+    [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
+    void end_connect(bool success);
+    [[nodiscard]] base::Result<ka::EndpointAttributes> conclude_peer(base::Result<void>&& outcome);
+
+    base::SpinLock lock_;
+    ViState state_ = ViState::Idle;
+    std::uint64_t activity_ = 0;  ///< changes with everything that moves
+    std::uint64_t activity_seen_by_service_ = 0;
+    bool break_wanted_ = false;  ///< an error completion on a reliable connection was harvested
+    std::unique_ptr<na::QueuePair> queues_;
+    std::unique_ptr<na::Endpoint> endpoint_;
+    ka::RmmtView rmmt_;
+    std::shared_ptr<Nic> nic_;
+    na::Doorbell* doorbell_ = nullptr;
+    CompletionQueue* send_cq_ = nullptr;
+    CompletionQueue* receive_cq_ = nullptr;
+    std::uint64_t max_transfer_bytes_ = 0;
+    std::uint32_t max_segments_ = 0;
+    VIP_DESCRIPTOR* last_posted_[2] = {nullptr, nullptr};
+    std::uint32_t agent_vi_ = 0;
+    std::uint64_t peer_request_ = 0;  ///< 0: none pending
+    bool peer_finished_ = false;      ///< its outcome has been told
+    bool peer_waiting_ = false;       ///< a thread is inside peer_wait or peer_done
+    bool closing_ = false;
+    NotificationList<ViHandler> notifications_[2];
+    std::atomic<bool> watched_for_notification_{false};
+};
+
+}  // namespace via::ua

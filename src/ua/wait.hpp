@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Blocking: spin for a while, because a wake-up costs more than most waits last, then sleep on the
+// process's doorbell.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "na/doorbell.hpp"
+
+namespace via::ua {
+
+/// How long a thread spins before it sleeps: less and less while spinning does not help.
+class AdaptiveSpin {
+  public:
+    [[nodiscard]] base::Nanoseconds span(base::Nanoseconds most) const noexcept {
+        return std::max(most >> doublings_, std::min<base::Nanoseconds>(most, 2'000));
+    }
+    void helped() noexcept { doublings_ = 0; }
+    void was_in_vain() noexcept { doublings_ = std::min(doublings_ + 1, 4); }
+
+  private:
+    int doublings_ = 0;
+};
+
+/// A sleeper looks around this often even if nobody rings: a hostile peer can clear marks.
+inline constexpr base::Nanoseconds sleeper_sweep = 500'000'000;
+
+/// Returns true as soon as look() does, false at the deadline. `arm` makes arrivals ring.
+template <class Look, class Arm, class Yield>
+bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,
+                Arm arm, Yield should_yield) {
+    thread_local AdaptiveSpin adaptive;
+    if (look()) return true;
+    if (deadline.expired()) return false;
+    const base::Deadline spin_end =
+        base::Deadline::after(adaptive.span(spin)).earlier(deadline);
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (look()) {
+                adaptive.helped();
+                return true;
+            }
+            if (should_yield()) sched_yield();
+        }
+    } while (!spin_end.expired());
+    adaptive.was_in_vain();
+    for (;;) {
+        if (deadline.expired()) return look();
+        const std::uint32_t ticket = doorbell.enter();
+        arm();
+        if (look()) {
+            doorbell.leave();
+            return true;
+        }
+        doorbell.sleep(ticket, base::Deadline::after(sleeper_sweep).earlier(deadline));
+        doorbell.leave();
+        if (look()) return true;
+    }
+}
+
+}  // namespace via::ua
