@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two probes that are taken in turn, and what they gave.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "probe.hpp"
+#include "spread.hpp"
+
+namespace via::bench {
+
+struct Pair {
+    std::string name;   ///< unique: "latency-8-ucx"
+    std::string title;  ///< "8 B latency"
+    Probe ours;
+    std::optional<Probe> peer;  ///< none: our value stands for itself
+
+    // One value per repetition, not a number where the take failed.
+    std::vector<double> our_values;
+    std::vector<double> peer_values;
+    std::vector<std::string> failures;
+    std::size_t failures_in_a_row = 0;
+
+    /// Why there is nothing to compare; empty if there is.
+    [[nodiscard]] std::string not_measured() const;
+    /// Ours ÷ peer of each repetition, or our values if there is no peer.
+    [[nodiscard]] std::vector<double> comparison() const;
+};
+
+}  // namespace via::bench

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One thing that can be measured as often as one likes; each take is a fresh run.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "quantity.hpp"
+
+namespace via::bench {
+
+struct Probe {
+    std::string label;  ///< "via", "UCX tag_lat", "bare cache line"
+    Quantity quantity = Quantity::OneWayMicroseconds;
+    std::string missing;  ///< why it can not be taken here and what to install; empty if it can
+    std::function<base::Result<double>()> take;
+};
+
+/// A value for a message size.
+struct Point {
+    std::size_t bytes = 0;
+    double value = 0;
+};
+
+/// A line of a plot. Each step is a fresh run that gives one or more of its points.
+struct Curve {
+    std::string label;
+    Quantity quantity = Quantity::OneWayMicroseconds;
+    std::string missing;
+    std::vector<std::function<base::Result<std::vector<Point>>()>> steps;
+};
+
+/// A stream's message rate as bytes per second.
+[[nodiscard]] Probe in_bytes_per_second(Probe message_rate, std::size_t bytes);
+
+/// A curve with one run per point.
+[[nodiscard]] Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
+                             const std::function<Probe(std::size_t bytes)>& probe_for);
+
+/// How often a message is sent in one take: enough for a steady value, in a fraction of a second.
+[[nodiscard]] std::size_t latency_iterations(std::size_t bytes);
+[[nodiscard]] std::size_t stream_iterations(std::size_t bytes);
+
+}  // namespace via::bench

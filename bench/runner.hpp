@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Takes all probes of a plan in turn: ours, the peer's, ours, the peer's. The whole table is gone
+// through once per repetition, so that a disturbance of the machine is spread over all rows.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "plan.hpp"
+
+namespace via::bench {
+
+/// A point of a curve with all its takes.
+struct CurvePoint {
+    std::size_t bytes = 0;
+    std::vector<double> values;
+};
+
+struct CurveResult {
+    std::string label;
+    Quantity quantity = Quantity::OneWayMicroseconds;
+    std::vector<CurvePoint> points;
+    std::string problem;  ///< first failure; empty if none
+};
+
+struct Repetitions {
+    std::size_t pairs = 7;
+    std::size_t curves = 3;
+};
+
+/// Fills the values of plan.pairs.
+[[nodiscard]] std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions);
+
+}  // namespace via::bench

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Measures Viaduct beside its peers and beside the bare machine, in one run.
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.hpp"
+#include "plan.hpp"
+#include "plot.hpp"
+#include "process.hpp"
+#include "report.hpp"
+#include "runner.hpp"
+#include "via/text_table.hpp"
+
+namespace {
+
+using namespace via;
+using namespace via::bench;
+
+constexpr std::size_t least_repetitions = 7;
+constexpr std::size_t quick_repetitions = 3;
+
+struct Options {
+    std::string results = "results";
+    std::string via;
+    std::string cpus;
+    std::vector<std::string> rows;
+    std::size_t repetitions = 0;
+    bool quick = false;
+    bool list = false;
+    bool no_plots = false;
+    bool check = false;
+};
+
+int complain(const base::Error& error) {
+    fmt::print(stderr, "viabench: {}\n", error.sentence);
+    return 2;
+}
+
+base::Result<bare::CorePair> chosen_cores(const std::string& text) {
+    if (text.empty()) return bare::two_cores();
+    bare::CorePair cores;
+    int used = 0;
+    if (std::sscanf(text.c_str(), "%d,%d%n", &cores.first, &cores.second, &used) != 2 ||
+        static_cast<std::size_t>(used) != text.size() || cores.first < 0 || cores.second < 0 ||
+        cores.first == cores.second) {
+        return {base::Code::InvalidArgument,
+                "--cpus " + text + ": give two different processors, such as 0,1"};
+    }
+    return cores;
+}
+
+std::vector<std::string> via_settings() {
+    std::vector<std::string> found;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        if (std::string_view(*entry).starts_with("VIA_")) found.emplace_back(*entry);
+    }
+    return found;
+}
+
+void list_rows(const Plan& plan) {
+    tool::TextTable table;
+    table.add_column("row", tool::Align::Left);
+    table.add_column("measure", tool::Align::Left);
+    for (const Row& row : plan.rows)
+        table.add_row({row.name, row.title});
+    fmt::print("{}", table.draw());
+}
+
+/// For --check: every row of the law measured and held.
+bool law_holds(const Plan& plan) {
+    for (const Row& row : plan.rows) {
+        if (!row.must) continue;
+        const Verdict verdict = judge(row, plan.pairs).verdict;
+        if (verdict != Verdict::Pass && verdict != Verdict::Aim) return false;
+    }
+    return true;
+}
+
+int measure(const Options& options) {
+    auto cores = chosen_cores(options.cpus);
+    if (!cores) return complain(cores.error());
+    const std::string folder = own_folder();
+    const std::string via_path = options.via.empty() ? folder + "/via" : options.via;
+
+    std::error_code failure;
+    const std::filesystem::path results = std::filesystem::absolute(options.results, failure);
+    if (!options.list) std::filesystem::create_directories(results, failure);
+    if (failure) {
+        return complain({base::Code::System,
+                         "make the results folder " + options.results + ": " + failure.message()});
+    }
+    RunFacts facts;
+    facts.machine = this_machine();
+    facts.cores = cores.value();
+    facts.settings = via_settings();
+
+    Contestants contestants{
+        ViaTool(via_path, folder, cores.value(), fmt::format("@viaduct/bench/{}", ::getpid())),
+        Ucx(cores.value()),
+        {},
+        cores.value()};
+    for (const MpiKind kind : {MpiKind::OpenMpi, MpiKind::Mpich}) {
+        Mpi& mpi = contestants.mpis.emplace_back(kind, results.string(), cores.value());
+        if (!options.list) mpi.compile(VIA_BENCH_MPI_SOURCE);
+    }
+    auto plan = make_plan(contestants, options.rows);
+    if (!plan) return complain(plan.error());
+    if (options.list) {
+        list_rows(plan.value());
+        return 0;
+    }
+    if (!options.no_plots && options.rows.empty()) {
+        add_curves(plan.value(), contestants, options.quick);
+    }
+    facts.repetitions.pairs = options.repetitions != 0 ? options.repetitions
+                              : options.quick          ? quick_repetitions
+                                                       : least_repetitions;
+    facts.repetitions.curves = options.quick ? 1 : 3;
+    facts.versions = {{"via", contestants.via.version()}, {"UCX", contestants.ucx.version()}};
+    for (const Mpi& mpi : contestants.mpis)
+        facts.versions.emplace_back(mpi.name(), mpi.version());
+    if (facts.machine.load > 0.5) {
+        fmt::print(
+            stderr,
+            "note: {:.1f} processes ran on this machine on average in the last minute; other "
+            "work makes all values worse and less sure\n",
+            facts.machine.load);
+    }
+
+    const base::Nanoseconds begin = base::monotonic_now();
+    const auto curves = run_plan(plan.value(), facts.repetitions);
+    contestants.via.stop_agent();
+    facts.seconds = static_cast<double>(base::monotonic_now() - begin) / 1e9;
+
+    const std::string text = table_text(plan.value(), facts);
+    fmt::print("{}", text);
+    const auto document = results_json(plan.value(), curves, facts);
+    for (const auto& [name, content] :
+         {std::pair{"bench.json", document.dump(1) + "\n"}, std::pair{"table.txt", text}}) {
+        if (auto written = write_file((results / name).string(), content); !written) {
+            return complain(written.error());
+        }
+    }
+    fmt::print("results: {}\n", (results / "bench.json").string());
+    for (const CurveResult& curve : curves) {
+        if (!curve.problem.empty()) {
+            fmt::print("plots: {} not measured: {}\n", curve.label, curve.problem);
+        }
+    }
+    if (auto images = draw_plots(curves, results.string(), facts.machine.processor)) {
+        for (const std::string& image : images.value())
+            fmt::print("plot: {}\n", image);
+    } else {
+        fmt::print("{}\n", images.error().sentence);
+    }
+    return options.check && !law_holds(plan.value()) ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Options options;
+    CLI::App app("Measures Viaduct beside UCX, Open MPI, MPICH and the bare machine.", "viabench");
+    app.add_option("--results", options.results, "folder for JSON, table and plots")
+        ->capture_default_str();
+    app.add_option("--row", options.rows, "only this row (repeatable; no plots then)");
+    app.add_flag("--list", options.list, "print the names of all rows and stop");
+    app.add_flag("--quick", options.quick, "fewer repetitions and sizes, for a first look");
+    app.add_option("--repetitions", options.repetitions, "how often each value is taken (7)")
+        ->check(CLI::Range(1, 1000));
+    app.add_flag("--no-plots", options.no_plots, "measure the table only");
+    app.add_option("--cpus", options.cpus, "the two processors, such as 0,1 (two cores)");
+    app.add_option("--via", options.via, "the program via (the one beside this program)");
+    app.add_flag("--check", options.check, "exit code 1 unless every demand is measured and met");
+    CLI11_PARSE(app, argc, argv);
+    return measure(options);
+}
