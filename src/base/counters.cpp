@@ -29,16 +29,16 @@ constexpr std::size_t end_of_slot(std::size_t index) {
     return offsetof(CountersPage, vis) + (index + 1) * sizeof(ViCounters);
 }
 
-template <std::size_t Size>
-void write_text(std::array<std::atomic<char>, Size>& target, std::string_view text) noexcept {
-    for (std::size_t i = 0; i < Size; ++i)
-        target[i].store(i < text.size() && i + 1 < Size ? text[i] : '\0',
+template <std::size_t size>
+void write_text(std::array<std::atomic<char>, size>& target, std::string_view text) noexcept {
+    for (std::size_t i = 0; i < size; ++i)
+        target[i].store(i < text.size() && i + 1 < size ? text[i] : '\0',
                         std::memory_order_release);
 }
 
-template <std::size_t Size>
-bool same_text(const std::array<std::atomic<char>, Size>& stored, std::string_view text) noexcept {
-    text = text.substr(0, Size - 1);
+template <std::size_t size>
+bool same_text(const std::array<std::atomic<char>, size>& stored, std::string_view text) noexcept {
+    text = text.substr(0, size - 1);
     for (std::size_t i = 0; i < text.size(); ++i)
         if (stored[i].load(std::memory_order_relaxed) != text[i]) return false;
     return stored[text.size()].load(std::memory_order_relaxed) == '\0';

@@ -2,6 +2,7 @@
 // What the hot path needs to know of the processor.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 namespace via::base {
@@ -22,6 +23,21 @@ inline void prefetch_for_read(const void* address) noexcept {
 }
 inline void prefetch_for_write(const void* address) noexcept {
     __builtin_prefetch(address, 1, 3);
+}
+
+/// An acquiring load where nothing that follows matters unless `wanted(value)`. On Arm the order
+/// then costs a load barrier only when something is there, and an empty poll does not wait for
+/// earlier releasing stores to leave the core, as a plain acquiring load would.
+template <class T, class Wanted>
+[[nodiscard]] inline T load_then_order(const std::atomic<T>& word, Wanted wanted) noexcept {
+#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
+    const T value = word.load(std::memory_order_relaxed);
+    if (wanted(value)) std::atomic_thread_fence(std::memory_order_acquire);
+    return value;
+#else
+    (void)wanted;
+    return word.load(std::memory_order_acquire);
+#endif
 }
 
 }  // namespace via::base

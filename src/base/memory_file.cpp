@@ -4,8 +4,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <string>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -87,6 +91,19 @@ void Mapping::unmap() noexcept {
     if (address_ != nullptr) munmap(address_, bytes_);
     address_ = nullptr;
     bytes_ = 0;
+}
+
+bool is_mapped(const void* address, std::size_t bytes) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) / page * page;
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + bytes;
+    std::array<unsigned char, 4096> pages;
+    while (at < end) {
+        const std::uintptr_t slice = std::min<std::uintptr_t>(end - at, pages.size() * page);
+        if (mincore(reinterpret_cast<void*>(at), slice, pages.data()) != 0) return false;
+        at += (slice + page - 1) / page * page;
+    }
+    return true;
 }
 
 }  // namespace via::base

@@ -68,4 +68,7 @@ class Mapping {
     std::size_t bytes_ = 0;
 };
 
+/// Is every page of [address, +bytes) part of some mapping of this process?
+[[nodiscard]] bool is_mapped(const void* address, std::size_t bytes);
+
 }  // namespace via::base

@@ -20,16 +20,26 @@ class SpinLock {
     SpinLock& operator=(const SpinLock&) = delete;
 
     void lock() noexcept {
-        if (!taken_.exchange(1, std::memory_order_acquire)) return;
+        if (take()) return;
         lock_contended();
     }
     [[nodiscard]] bool try_lock() noexcept {
-        return !taken_.load(std::memory_order_relaxed) &&
-               !taken_.exchange(1, std::memory_order_acquire);
+        return !taken_.load(std::memory_order_relaxed) && take();
     }
     void unlock() noexcept { taken_.store(0, std::memory_order_release); }
 
   private:
+    /// On Arm an acquiring load waits for every earlier releasing store to leave the core, which
+    /// after a message was published means a trip to the other core; a load barrier does not.
+    [[nodiscard]] bool take() noexcept {
+#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
+        if (taken_.exchange(1, std::memory_order_relaxed)) return false;
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return true;
+#else
+        return !taken_.exchange(1, std::memory_order_acquire);
+#endif
+    }
     void lock_contended() noexcept {
         for (unsigned turns = 0;; ++turns) {
             if (try_lock()) return;

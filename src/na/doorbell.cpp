@@ -12,14 +12,14 @@
 
 namespace via::na {
 
-void ring_doorbell(DoorbellPage& page, int event, std::uint32_t index) noexcept {
+void ring_doorbell(DoorbellPage& page, int event, std::uint32_t index, Wakes wakes) noexcept {
     const std::uint32_t bit = index % doorbell_endpoints;
     page.marks[bit / 64].fetch_or(std::uint64_t{1} << (bit % 64), std::memory_order_release);
     page.summary.fetch_or(std::uint64_t{1} << (bit / 64), std::memory_order_release);
     page.epoch.fetch_add(1, std::memory_order_seq_cst);
     if (page.sleepers.load(std::memory_order_seq_cst) != 0)
         base::futex_wake_all(page.epoch, base::FutexScope::Shared);
-    if (page.service_armed.load(std::memory_order_seq_cst) != 0) ring_service(event);
+    if (wakes == Wakes::Service) ring_service(event);
 }
 
 void ring_service(int event) noexcept {
@@ -63,7 +63,9 @@ void Doorbell::sleep(std::uint32_t ticket, base::Deadline deadline) noexcept {
     base::futex_wait(page().epoch, ticket, deadline, base::FutexScope::Shared);
 }
 
-void Doorbell::leave() noexcept { page().sleepers.fetch_sub(1, std::memory_order_seq_cst); }
+void Doorbell::leave() noexcept {
+    page().sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
 
 void Doorbell::wake_local() noexcept {
     page().epoch.fetch_add(1, std::memory_order_seq_cst);

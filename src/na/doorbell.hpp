@@ -23,15 +23,21 @@ inline constexpr std::uint32_t doorbell_endpoints = 4096;  ///< marks; more endp
 
 struct DoorbellPage {
     alignas(base::cache_line) std::atomic<std::uint32_t> epoch;  ///< futex word
-    std::atomic<std::uint32_t> sleepers;        ///< threads of the owner in sleep()
-    std::atomic<std::uint32_t> service_armed;   ///< the owner's service thread wants arrivals
-    std::atomic<std::uint32_t> rmmt_epoch;      ///< of the owner's RMMT
+    std::atomic<std::uint32_t> sleepers;    ///< threads of the owner in sleep()
+    std::atomic<std::uint32_t> rmmt_epoch;  ///< of the owner's RMMT
     alignas(base::cache_line) std::atomic<std::uint64_t> summary;  ///< one bit per word of marks
     alignas(base::cache_line) std::array<std::atomic<std::uint64_t>, doorbell_endpoints / 64> marks;
 };
 
-/// The peer's side: marks `index`, wakes sleepers and, if asked for, the service thread.
-void ring_doorbell(DoorbellPage& page, int event, std::uint32_t index) noexcept;
+/// Whom an arrival shall wake: a bit set, as it lies in the channel's attention word.
+enum class Wakes : std::uint32_t {
+    Nobody = 0,
+    Sleeper = 1,  ///< threads of the program that sleep in a Wait call, or will poll the marks
+    Service = 2,  ///< the service thread, because nobody polls
+};
+
+/// The peer's side: marks `index` and wakes whoever is asked for.
+void ring_doorbell(DoorbellPage& page, int event, std::uint32_t index, Wakes wakes) noexcept;
 /// Wakes the service thread in any case: for news that concern no armed endpoint.
 void ring_service(int event) noexcept;
 

@@ -20,6 +20,7 @@
 #include "base/counters.hpp"
 #include "base/result.hpp"
 #include "ka/client.hpp"
+#include "na/doorbell.hpp"
 #include "na/work_queue.hpp"
 
 namespace via::na {
@@ -44,12 +45,12 @@ struct NicAttributes {
 /// What happened to an endpoint outside its work entries. Reported once, in this order of bits.
 enum class EndpointEvent : std::uint32_t {
     None = 0,
-    ReceiveQueueEmpty = 1,     ///< a message found no receive posted and was dropped
-    RdmaWriteRefused = 2,      ///< the peer's RDMA write failed the check at this target
-    RdmaReadRefused = 4,       ///< the peer's RDMA read failed it
-    PeerDisconnected = 8,      ///< the peer disconnected or broke the connection
-    PeerDied = 16,             ///< its process is gone
-    ProtocolViolation = 32,    ///< the peer wrote nonsense into the channel
+    ReceiveQueueEmpty = 1,   ///< a message found no receive posted and was dropped
+    RdmaWriteRefused = 2,    ///< the peer's RDMA write failed the check at this target
+    RdmaReadRefused = 4,     ///< the peer's RDMA read failed it
+    PeerDisconnected = 8,    ///< the peer disconnected or broke the connection
+    PeerDied = 16,           ///< its process is gone
+    ProtocolViolation = 32,  ///< the peer wrote nonsense into the channel
 };
 
 /// Everything of one VI that user agent and NIC agent share.
@@ -101,9 +102,9 @@ class Endpoint {
     /// Moves what can be moved in both directions, completes entries, reports events. Cheap when
     /// nothing is there. True if anything happened.
     virtual bool poll() = 0;
-    /// From now on an arrival rings the process's doorbell (once). The caller polls once more
-    /// after it, and may then sleep.
-    virtual void arm() = 0;
+    /// From now on an arrival rings the process's doorbell (once) and wakes whom it says. The
+    /// caller polls once more after it, and may then sleep. Wakes::Nobody: the program polls again.
+    virtual void arm(Wakes wakes) = 0;
     /// Sends (or reads) that are not done and that only further calls of poll() will finish.
     [[nodiscard]] virtual bool unfinished() const = 0;
     /// Tells a peer that makes no calls that something waits for it.
@@ -125,7 +126,8 @@ class PollGroup {
     virtual ~PollGroup() = default;
     /// Looks for arrivals and calls progress() of their owners. True if any owner was called.
     virtual bool poll() = 0;
-    virtual void arm() = 0;
+    /// As Endpoint::arm, for all endpoints of the group.
+    virtual void arm(Wakes wakes) = 0;
     /// As QueuePair::shares_core, for the group.
     [[nodiscard]] virtual bool shares_core() const noexcept = 0;
 };
@@ -155,8 +157,10 @@ class NicAgent {
 
     // Connection set-up. Called without the VI's lock while the VI is Connect Pending. On success
     // queues.remote is set and the endpoint is live. The caller has compared the attributes.
+    /// `owner` names the open NIC, whose closing ends its waits.
     [[nodiscard]] virtual base::Result<ka::IncomingRequest> connect_wait(
-        const ka::NetAddress& local, base::Deadline deadline) = 0;
+        const ka::NetAddress& local, base::Deadline deadline, const void* owner) = 0;
+    virtual void cancel_waits(const void* owner) = 0;
     [[nodiscard]] virtual base::Result<void> connect_accept(const ka::IncomingRequest& request,
                                                             Endpoint& endpoint,
                                                             const ConnectTerms& terms,
@@ -174,6 +178,8 @@ class NicAgent {
                                                        std::uint64_t request) = 0;
     virtual void peer_cancel(std::uint64_t request) = 0;
 
+    /// The kernel agent says that the other end of this connection has left. Service thread.
+    virtual void connection_lost(std::uint64_t connection) = 0;
     /// Called by the service thread when the doorbell rang, or now and then: progresses endpoints
     /// with news. True while some endpoint has unfinished work that needs further calls.
     virtual bool service() = 0;

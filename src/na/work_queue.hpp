@@ -37,10 +37,10 @@ enum class WorkState : std::uint8_t {
 };
 
 struct WorkEntry {
-    std::uint64_t cookie;        ///< the user agent's: the descriptor's address
-    std::uint32_t cookie_handle; ///< and the handle of the region it lies in
-    std::uint32_t status;        ///< 0 until done
-    std::uint32_t length;        ///< at completion: bytes moved
+    std::uint64_t cookie;         ///< the user agent's: the descriptor's address
+    std::uint32_t cookie_handle;  ///< and the handle of the region it lies in
+    std::uint32_t status;         ///< 0 until done
+    std::uint32_t length;         ///< at completion: bytes moved
     std::uint32_t immediate;
     std::uint32_t operation_bits;  ///< status_op_*, also shown when it is flushed
     std::uint16_t chain_pds;       ///< PDs of this entry in the ring
@@ -64,9 +64,14 @@ class WorkQueue {
         if (posted_ - reaped_ == entries_.size()) [[unlikely]]
             grow();
         WorkEntry& entry = at(posted_++);
-        entry = {cookie, cookie_handle,  0,
-                 0,      0,              operation_bits,
-                 static_cast<std::uint16_t>(chain_pds), WorkState::Queued};
+        entry = {cookie,
+                 cookie_handle,
+                 0,
+                 0,
+                 0,
+                 operation_bits,
+                 static_cast<std::uint16_t>(chain_pds),
+                 WorkState::Queued};
         return entry;
     }
     /// Entries that are done, from the head on, and not yet taken by harvest().
@@ -84,7 +89,10 @@ class WorkQueue {
     /// Is there an entry to start? Entries that the user agent completed itself at post (a format
     /// error and the like) have no PDs and are passed over.
     [[nodiscard]] bool has_work() noexcept {
-        while (started_ != posted_ && at(started_).status != 0) ++started_;
+        // They may even be taken back by now, and their places in the ring belong to others.
+        if (started_ < harvested_) started_ = harvested_;
+        while (started_ != posted_ && at(started_).status != 0)
+            ++started_;
         return started_ != posted_;
     }
     [[nodiscard]] bool has_unstarted() const noexcept { return !pds.empty(); }

@@ -18,6 +18,7 @@ void CompletionQueue::open(std::shared_ptr<Nic> nic, std::uint32_t entries) {
     reserved_ = 0;
     count_.store(0);
     attached_.store(0);
+    left_to_service_.store(true);
     ring_.assign(std::bit_ceil(std::max<std::size_t>(entries, 16)), CompletionEntry{});
 }
 
@@ -30,7 +31,8 @@ bool CompletionQueue::close() {
 void CompletionQueue::force_close() {
     handle.store(0, std::memory_order_release);
     const std::size_t cancelled = notifications.clear();
-    for (std::size_t i = 0; i < cancelled; ++i) nic_->process().notification_served();
+    for (std::size_t i = 0; i < cancelled; ++i)
+        nic_->process().notification_served();
     lock_.lock();
     head_ = tail_;
     count_.store(0);
@@ -85,6 +87,31 @@ bool CompletionQueue::poll(CompletionEntry& entry) noexcept {
     if (pop(entry)) return true;
     group_->poll();
     return pop(entry);
+}
+
+bool CompletionQueue::poll_for_program(CompletionEntry& entry) {
+    if (pop(entry)) return true;
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (left_to_service_.load(std::memory_order_relaxed)) [[unlikely]] {
+        left_to_service_.store(false, std::memory_order_relaxed);
+        nic_->process().look_after();
+    }
+    group_->poll();
+    return pop(entry);
+}
+
+void CompletionQueue::forget(std::uint64_t vi) noexcept {
+    const base::SpinGuard guard(lock_);
+    std::uint64_t kept = head_;
+    for (std::uint64_t n = head_; n != tail_; ++n) {
+        const CompletionEntry entry = ring_[n & (ring_.size() - 1)];
+        if (entry.vi == vi)
+            --reserved_;
+        else
+            ring_[kept++ & (ring_.size() - 1)] = entry;
+    }
+    tail_ = kept;
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
 }
 
 void CompletionQueue::resize(std::uint32_t entries) {

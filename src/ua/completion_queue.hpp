@@ -47,6 +47,21 @@ class CompletionQueue {
     /// Looks for arrivals first if nothing is there.
     [[nodiscard]] bool poll(CompletionEntry& entry) noexcept;
     void resize(std::uint32_t entries);
+    /// A VI is gone: its entries vanish.
+    void forget(std::uint64_t vi) noexcept;
+    /// How often the program has polled; the service thread takes over a VI nobody polls.
+    [[nodiscard]] std::uint64_t polls() const noexcept {
+        return polls_.load(std::memory_order_relaxed);
+    }
+    void leave_to_service() noexcept { left_to_service_.store(true, std::memory_order_relaxed); }
+    /// Threads of the program that sleep until an entry comes.
+    [[nodiscard]] std::uint32_t sleepers() const noexcept {
+        return sleepers_.load(std::memory_order_relaxed);
+    }
+    void sleeper_enters() noexcept { sleepers_.fetch_add(1, std::memory_order_relaxed); }
+    void sleeper_leaves() noexcept { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+    /// As poll(), by the program.
+    [[nodiscard]] bool poll_for_program(CompletionEntry& entry);
     [[nodiscard]] bool should_yield() const noexcept { return group_->shares_core(); }
 
     NotificationList<CqHandler> notifications;
@@ -61,6 +76,9 @@ class CompletionQueue {
     std::uint64_t reserved_ = 0;  ///< descriptors posted and entries not yet taken
     std::atomic<std::uint32_t> count_{0};
     std::atomic<std::uint32_t> attached_{0};
+    std::atomic<std::uint64_t> polls_{0};
+    std::atomic<bool> left_to_service_{true};
+    std::atomic<std::uint32_t> sleepers_{0};
     std::shared_ptr<Nic> nic_;
     na::PollGroup* group_ = nullptr;
     /// One per device that this queue has ever served: a thread with a stale handle may be polling.

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/cpu.hpp"
+
 namespace via::ua {
 
 /// T has `std::atomic<std::uint64_t> handle`, 0 while free. KindBits tells tables apart.
@@ -43,10 +45,12 @@ class HandleTable {
         const auto handle = reinterpret_cast<std::uint64_t>(handle_pointer);
         const std::uint32_t index = index_of(handle);
         if ((handle & 0xFF) != KindBits || index / chunk_items >= chunks_.size()) return nullptr;
-        Chunk* chunk = chunks_[index / chunk_items].load(std::memory_order_acquire);
+        const auto some = [](auto value) { return value != 0; };
+        Chunk* chunk = base::load_then_order(chunks_[index / chunk_items], some);
         if (chunk == nullptr) return nullptr;
         T* object = &chunk->items[index % chunk_items];
-        return object->handle.load(std::memory_order_acquire) == handle ? object : nullptr;
+        // What else the object holds is read under its lock, which orders it.
+        return object->handle.load(std::memory_order_relaxed) == handle ? object : nullptr;
     }
     template <class Visit>
     void for_each(Visit visit) {
@@ -66,8 +70,9 @@ class HandleTable {
         return static_cast<std::uint32_t>(handle >> 8) & 0xFFFFF;
     }
     [[nodiscard]] T& item(std::uint32_t index) {
-        return chunks_[index / chunk_items].load(std::memory_order_acquire)->items[index %
-                                                                                 chunk_items];
+        return chunks_[index / chunk_items]
+            .load(std::memory_order_acquire)
+            ->items[index % chunk_items];
     }
 
     std::array<std::atomic<Chunk*>, 1024> chunks_{};

@@ -3,6 +3,7 @@
 
 #include "base/counters.hpp"
 #include "base/log.hpp"
+#include "base/memory_file.hpp"
 #include "base/settings.hpp"
 #include "ua/completion_queue.hpp"
 #include "ua/tables.hpp"
@@ -30,24 +31,37 @@ Directory* directory = new Directory;  // never destroyed, as the handle tables
 
 const char* error_name(VIP_ERROR_CODE code) {
     switch (code) {
-        case VIP_ERROR_POST_DESC: return "a descriptor that can not be used was posted";
-        case VIP_ERROR_CONN_LOST: return "the connection was lost";
-        case VIP_ERROR_RECVQ_EMPTY: return "a message found no receive descriptor";
-        case VIP_ERROR_VI_OVERRUN: return "more descriptors were posted than a queue may hold";
-        case VIP_ERROR_RDMAW_PROT: return "an incoming RDMA write was refused";
-        case VIP_ERROR_RDMAW_DATA: return "an incoming RDMA write was damaged";
-        case VIP_ERROR_RDMAW_ABORT: return "an incoming RDMA write was cut off";
-        case VIP_ERROR_RDMAR_PROT: return "an incoming RDMA read was refused";
-        case VIP_ERROR_COMP_PROT: return "a completed descriptor is no longer in registered memory";
-        case VIP_ERROR_RDMA_TRANSPORT: return "an RDMA operation failed in transport";
-        case VIP_ERROR_CATASTROPHIC: return "the NIC can not be used any more";
+        case VIP_ERROR_POST_DESC:
+            return "VIP_ERROR_POST_DESC: a descriptor that can not be used was posted";
+        case VIP_ERROR_CONN_LOST:
+            return "VIP_ERROR_CONN_LOST: the connection was lost";
+        case VIP_ERROR_RECVQ_EMPTY:
+            return "VIP_ERROR_RECVQ_EMPTY: a message found no receive descriptor";
+        case VIP_ERROR_VI_OVERRUN:
+            return "VIP_ERROR_VI_OVERRUN: more descriptors were posted than a queue may hold";
+        case VIP_ERROR_RDMAW_PROT:
+            return "VIP_ERROR_RDMAW_PROT: an incoming RDMA write was refused";
+        case VIP_ERROR_RDMAW_DATA:
+            return "VIP_ERROR_RDMAW_DATA: an incoming RDMA write was damaged";
+        case VIP_ERROR_RDMAW_ABORT:
+            return "VIP_ERROR_RDMAW_ABORT: an incoming RDMA write was cut off";
+        case VIP_ERROR_RDMAR_PROT:
+            return "VIP_ERROR_RDMAR_PROT: an incoming RDMA read was refused";
+        case VIP_ERROR_COMP_PROT:
+            return "VIP_ERROR_COMP_PROT: a completed descriptor is no longer in registered memory";
+        case VIP_ERROR_RDMA_TRANSPORT:
+            return "VIP_ERROR_RDMA_TRANSPORT: an RDMA operation failed in transport";
+        case VIP_ERROR_CATASTROPHIC:
+            return "VIP_ERROR_CATASTROPHIC: the NIC can not be used any more";
     }
     return "unknown error";
 }
 
 }  // namespace
 
-void forget_all_nics() { directory = new Directory; }
+void forget_all_nics() {
+    directory = new Directory;
+}
 
 Nic::Nic(Process& process, na::NicAgent* device)
     : process_(process),
@@ -89,6 +103,7 @@ void Nic::close() {
         const std::lock_guard guard(handler_mutex_);
         closed_ = true;
     }
+    device_->cancel_waits(this);
     std::set<std::uint64_t> vis;
     std::set<std::uint64_t> cqs;
     std::map<ka::MemoryHandle, RegionRecord> regions;
@@ -110,6 +125,7 @@ void Nic::close() {
         cq->force_close();
         cq_table().give_back(handle);
     }
+    process_.doorbell().wake_local();  // threads that sleep in a Wait call see that it is over
     for (const auto& [handle, region] : regions) {
         if (auto done = process_.agent().deregister_memory(handle); !done)
             base::log(base::LogLevel::Debug, "while closing a NIC: " + done.error().sentence);
@@ -150,9 +166,9 @@ base::Result<void> Nic::destroy_tag(ka::ProtectionTag tag) {
     if (found == tags_.end())
         return base::Result<void>(base::Code::ProtectionTag, "there is no such protection tag");
     if (found->second != 0)
-        return base::Result<void>(base::Code::OutOfResources,
-                                  "the protection tag is in use by " +
-                                      std::to_string(found->second) + " VIs or memory regions");
+        return base::Result<void>(base::Code::OutOfResources, "the protection tag is in use by " +
+                                                                  std::to_string(found->second) +
+                                                                  " VIs or memory regions");
     tags_.erase(found);
     return {};
 }
@@ -179,6 +195,10 @@ void Nic::release_tag(ka::ProtectionTag tag) {
 
 base::Result<ka::MemoryHandle> Nic::register_memory(void* address, std::uint64_t bytes,
                                                     const MemoryAttributes& attributes) {
+    if (!base::is_mapped(address, bytes))
+        return base::Result<ka::MemoryHandle>(
+            base::Code::InvalidArgument,
+            "some of the memory to be registered is not mapped in this process");
     if (!use_tag(attributes.tag))
         return base::Result<ka::MemoryHandle>(base::Code::ProtectionTag,
                                               "there is no such protection tag on this NIC");
@@ -365,9 +385,10 @@ void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) {
         VIP_PVOID context;
         {
             const std::lock_guard guard(self->handler_mutex_);
-            if (self->closed_) return;
             handler = self->handler_;
             context = self->handler_context_;
+            // The program's handler is not called after VipCloseNic; the log still tells.
+            if (self->closed_ && handler != nullptr) return;
         }
         const std::string sentence = error_name(copy.ErrorCode);
         base::Counters::get().record_error("asynchronous error: " + sentence);

@@ -14,7 +14,7 @@ void serve(CompletionQueue& cq) {
     if (own == 0) return;
     const std::shared_ptr<Nic> nic = cq.nic();
     while (!cq.notifications.empty()) {
-        cq.group()->arm();
+        cq.group()->arm(na::Wakes::Service);
         CompletionEntry entry;
         if (!cq.poll(entry)) return;
         CqHandler handler;
@@ -39,8 +39,10 @@ void serve_notifications() {
     cq_table().for_each([&](CompletionQueue& cq) {
         if (!cq.notifications.empty()) cqs.push_back(&cq);
     });
-    for (VirtualInterface* vi : vis) vi->serve_notifications();
-    for (CompletionQueue* cq : cqs) serve(*cq);
+    for (VirtualInterface* vi : vis)
+        vi->serve_notifications();
+    for (CompletionQueue* cq : cqs)
+        serve(*cq);
 }
 
 }  // namespace via::ua

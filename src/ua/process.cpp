@@ -13,7 +13,7 @@
 namespace via::ua {
 namespace {
 
-constexpr base::Nanoseconds tick_period = 1'000'000;
+constexpr base::Nanoseconds tick_period = 4'000'000;
 
 std::mutex* creation_mutex = new std::mutex;
 std::atomic<Process*> current{nullptr};
@@ -50,8 +50,7 @@ base::Result<void> Process::start() {
     resources.doorbell_event = doorbell_.event();
     resources.counters = base::Counters::get().file();
     auto agent = ka::AgentClient::attach(
-        resources,
-        base::Deadline::after_milliseconds(settings.number("VIA_AGENT_TIMEOUT_MS")));
+        resources, base::Deadline::after_milliseconds(settings.number("VIA_AGENT_TIMEOUT_MS")));
     if (!agent) return std::move(agent).error();
     agent_ = std::move(agent).value();
     publish_rmmt_epoch();
@@ -69,13 +68,16 @@ void Process::watch_agent() {
     watched_socket_ = agent_->socket();
     if (watched_socket_ < 0) return;
     const int socket = watched_socket_;
-    // The client reads its socket itself; this only notices that the agent has gone.
+    // The client reads its socket itself; this notices that the agent has gone, or that it knows of
+    // a connection whose other end has left.
     [[maybe_unused]] auto watched = service_->watch(socket, [this, socket] {
-        service_->unwatch(socket);
-        if (agent_->attached()) {
-            watch_agent();
-            return;
+        for (const std::uint64_t connection : agent_->lost_connections()) {
+            const std::lock_guard guard(devices_mutex_);
+            for (auto& [name, device] : devices_)
+                device->connection_lost(connection);
         }
+        if (agent_->attached()) return;
+        service_->unwatch(socket);
         attach_attempts_ = 0;
         next_attach_ = 0;
         service_->start_ticking();
@@ -108,7 +110,8 @@ bool Process::tick() {
     bool again = false;
     {
         const std::lock_guard guard(devices_mutex_);
-        for (auto& [name, device] : devices_) again = device->service() || again;
+        for (auto& [name, device] : devices_)
+            again = device->service() || again;
     }
     if (notifications_.load() != 0) serve_notifications();
     return reattach() || again;
@@ -116,16 +119,6 @@ bool Process::tick() {
 
 void Process::publish_rmmt_epoch() noexcept {
     doorbell_.page().rmmt_epoch.store(agent_->rmmt_epoch(), std::memory_order_release);
-}
-
-void Process::notification_armed() noexcept {
-    notifications_.fetch_add(1);
-    doorbell_.page().service_armed.fetch_add(1, std::memory_order_seq_cst);
-}
-
-void Process::notification_served() noexcept {
-    notifications_.fetch_sub(1);
-    doorbell_.page().service_armed.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 base::Result<na::NicAgent*> Process::device(const std::string& name) {

@@ -32,12 +32,13 @@ class Process {
     /// Peers compare it with the table they have mapped; called after anything that may have
     /// attached to another agent.
     void publish_rmmt_epoch() noexcept;
-    /// Some VI has work that only polling finishes: the service thread looks after it.
-    void look_after_unfinished() { service_->start_ticking(); }
+    /// Some VI has work that only polling finishes, or is polled by the program: the service thread
+    /// looks after it now and then, and takes over when nobody polls.
+    void look_after() { service_->start_ticking(); }
 
-    /// A notification handler waits for arrivals: peers then wake the service thread.
-    void notification_armed() noexcept;
-    void notification_served() noexcept;
+    /// Handlers of Notify calls that wait.
+    void notification_armed() noexcept { notifications_.fetch_add(1); }
+    void notification_served() noexcept { notifications_.fetch_sub(1); }
 
   private:
     Process(na::Doorbell&& doorbell) : doorbell_(std::move(doorbell)) {}

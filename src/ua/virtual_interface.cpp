@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <cstring>
+
 #include "base/counters.hpp"
 #include "base/settings.hpp"
 #include "ua/completion_queue.hpp"
@@ -46,6 +48,18 @@ constexpr std::uint32_t index_of(Queue queue) noexcept {
 [[nodiscard]] bool is_aligned(const VIP_DESCRIPTOR* descriptor) noexcept {
     return reinterpret_cast<std::uintptr_t>(descriptor) % VIP_DESCRIPTOR_ALIGNMENT == 0;
 }
+
+/// A descriptor's segments, read once. A longer list runs on behind the declared array.
+struct SegmentCopy {
+    VIP_DESCRIPTOR_SEGMENT segments[252];
+    void take(const VIP_DESCRIPTOR* descriptor, std::uint32_t count) noexcept {
+        const auto* from = reinterpret_cast<const std::byte*>(descriptor) + sizeof descriptor->CS;
+        if (count == 1) [[likely]]
+            std::memcpy(segments, from, sizeof segments[0]);
+        else
+            std::memcpy(segments, from, count * sizeof segments[0]);
+    }
+};
 
 [[nodiscard]] std::uint64_t descriptor_bytes(std::uint32_t segments) noexcept {
     return sizeof(VIP_CONTROL_SEGMENT) + std::uint64_t{segments} * sizeof(VIP_DATA_SEGMENT);
@@ -91,7 +105,10 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     max_segments_ = nic_->device().attributes().max_segments;
     state_ = ViState::Idle;
     break_wanted_ = false;
-    last_posted_[0] = last_posted_[1] = nullptr;
+    send_failed_ = false;
+    lost_remotely_ = false;
+    service_owned_ = true;
+    sleepers_ = 0;
     peer_request_ = 0;
     peer_finished_ = false;
     peer_waiting_ = false;
@@ -122,23 +139,28 @@ base::Result<void> VirtualInterface::close(std::uint64_t expected) {
 bool VirtualInterface::force_close() {
     std::unique_ptr<na::Endpoint> endpoint;
     std::uint64_t pending_peer = 0;
+    std::uint64_t closed = 0;
     {
         const base::SpinGuard guard(lock_);
         if (handle.load(std::memory_order_relaxed) == 0) return false;
-        handle.store(0, std::memory_order_release);
+        closed = handle.exchange(0);
         endpoint = std::move(endpoint_);
         pending_peer = std::exchange(peer_request_, 0);
     }
     if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);
     for (auto& list : notifications_) {
         const std::size_t cancelled = list.clear();
-        for (std::size_t i = 0; i < cancelled; ++i) nic_->process().notification_served();
+        for (std::size_t i = 0; i < cancelled; ++i)
+            nic_->process().notification_served();
     }
     endpoint.reset();  // closes the connection; poll group and service thread have let go
     nic_->process().agent().destroy_vi(agent_vi_);
     const base::SpinGuard guard(lock_);
-    if (send_cq_ != nullptr) send_cq_->detach();
-    if (receive_cq_ != nullptr) receive_cq_->detach();
+    for (CompletionQueue* cq : {send_cq_, receive_cq_}) {
+        if (cq == nullptr) continue;
+        cq->forget(closed);
+        cq->detach();
+    }
     send_cq_ = receive_cq_ = nullptr;
     state_ = ViState::Idle;
     base::Counters::get().give_back(*queues_->counters);
@@ -146,11 +168,14 @@ bool VirtualInterface::force_close() {
     return true;
 }
 
-bool VirtualInterface::descriptor_registered(const VIP_DESCRIPTOR* descriptor,
-                                             std::uint32_t memory_handle, std::uint32_t segments,
-                                             ka::Region& region) const {
-    return rmmt_.find(memory_handle, region) && tag_matches(region) &&
-           region.contains(reinterpret_cast<std::uint64_t>(descriptor), descriptor_bytes(segments));
+/// The region of a descriptor whose control segment lies in registered memory of the VI's tag.
+const ka::Region* VirtualInterface::descriptor_region(const VIP_DESCRIPTOR* descriptor,
+                                                      std::uint32_t memory_handle) {
+    const ka::Region* region;
+    if (descriptor_cache_.find(rmmt_, memory_handle, region) && tag_matches(*region) &&
+        region->contains(reinterpret_cast<std::uint64_t>(descriptor), descriptor_bytes(0)))
+        return region;
+    return nullptr;
 }
 
 void VirtualInterface::link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor,
@@ -158,9 +183,9 @@ void VirtualInterface::link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor,
     na::WorkQueue& work = queue(which);
     if (!work.empty()) {
         const na::WorkEntry& last = work.at(work.posted() - 1);
-        ka::Region region;
-        if (rmmt_.find(last.cookie_handle, region) &&
-            region.contains(last.cookie, sizeof(VIP_CONTROL_SEGMENT))) {
+        const ka::Region* region;
+        if (descriptor_cache_.find(rmmt_, last.cookie_handle, region) &&
+            region->contains(last.cookie, sizeof(VIP_CONTROL_SEGMENT))) {
             auto* previous = reinterpret_cast<VIP_DESCRIPTOR*>(last.cookie);
             previous->CS.Next.Address = descriptor;
             previous->CS.NextHandle = memory_handle;
@@ -196,71 +221,64 @@ PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCRIPTOR* 
     if (!is(expected)) return PostOutcome::StaleHandle;
     na::WorkQueue& work = queues_->send;
     if (work.full()) return refuse_overrun(descriptor);
-    ka::Region region;
-    if (!descriptor_registered(descriptor, memory_handle, 0, region))
-        return refuse_post(descriptor);
+    const ka::Region* region = descriptor_region(descriptor, memory_handle);
+    if (region == nullptr) return refuse_post(descriptor);
 
     const std::uint32_t control = descriptor->CS.Control;
     const std::uint32_t segment_count = descriptor->CS.SegCount;
     const auto operation = static_cast<na::Operation>(control & VIP_CONTROL_OP_MASK);
-    const bool rdma =
-        operation == na::Operation::RdmaWrite || operation == na::Operation::RdmaRead;
-    if (segment_count != 0 &&
-        !region.contains(reinterpret_cast<std::uint64_t>(descriptor),
-                         descriptor_bytes(segment_count)))
+    const bool rdma = operation == na::Operation::RdmaWrite || operation == na::Operation::RdmaRead;
+    if (segment_count != 0 && !region->contains(reinterpret_cast<std::uint64_t>(descriptor),
+                                                descriptor_bytes(segment_count)))
         return refuse_post(descriptor);
 
     link_behind_last(Queue::Send, descriptor, memory_handle);
     descriptor->CS.Status = 0;
     if (send_cq_ != nullptr) send_cq_->reserve();
 
-    const std::uint32_t operation_bits = operation == na::Operation::RdmaWrite
-                                             ? na::status_op_rdma_write
-                                         : operation == na::Operation::RdmaRead
-                                             ? na::status_op_rdma_read
-                                             : na::status_op_send;
+    const std::uint32_t operation_bits =
+        operation == na::Operation::RdmaWrite  ? na::status_op_rdma_write
+        : operation == na::Operation::RdmaRead ? na::status_op_rdma_read
+                                               : na::status_op_send;
+    // The segments are copied out once: descriptors may lie in kmem memory that a peer can write.
+    SegmentCopy copy;
     // Translation through the RMMT: every local segment must lie in a region of the VI's tag.
     std::uint32_t failure = 0;
     const std::uint32_t data_segments = segment_count - (rdma && segment_count != 0 ? 1 : 0);
     std::uint64_t total = 0;
+    std::uint32_t used = 0;  // zero-length segments need no PD
     if ((control & VIP_CONTROL_RESERVED) != 0 || operation == na::Operation::Receive ||
         segment_count > max_segments_ || (rdma && segment_count == 0) ||
         (operation == na::Operation::RdmaRead &&
          (nic_->device().attributes().rdma_read_levels & queues_->local.reliability) == 0)) {
         failure = na::status_format;
     } else {
-        const VIP_DESCRIPTOR_SEGMENT* segments = &descriptor->DS[rdma ? 1 : 0];
-        std::uint32_t known_handle = memory_handle;
+        copy.take(descriptor, segment_count);
         for (std::uint32_t i = 0; i < data_segments; ++i) {
-            const VIP_DATA_SEGMENT& segment = segments[i].Local;
+            const VIP_DATA_SEGMENT& segment = copy.segments[i + (rdma ? 1 : 0)].Local;
             total += segment.Length;
             if (segment.Length == 0) continue;
-            if (segment.Handle != known_handle) {
-                known_handle = segment.Handle;
-                if (!rmmt_.find(known_handle, region)) {
-                    known_handle = 0;
-                    failure = na::status_protection;
-                    continue;
-                }
-            }
-            if (!tag_matches(region) || !region.contains(segment.Data.AddressBits, segment.Length))
+            ++used;
+            ka::CachedRegion& cache =
+                segment.Handle == memory_handle ? descriptor_cache_ : data_cache_;
+            if (!cache.find(rmmt_, segment.Handle, region) || !tag_matches(*region) ||
+                !region->contains(segment.Data.AddressBits, segment.Length))
                 failure |= na::status_protection;
         }
         if (failure == 0 && (total != descriptor->CS.Length || total > max_transfer_bytes_))
             failure = na::status_length;
     }
-    if (state_ != ViState::Connected) failure = na::status_flushed;
+    // Behind a descriptor that breaks the connection nothing is sent, though those before it may
+    // still be on their way.
+    if (state_ != ViState::Connected || send_failed_) failure = na::status_flushed;
     if (failure != 0) [[unlikely]] {
+        send_failed_ = send_failed_ || (state_ == ViState::Connected && queues_->reliable());
         work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 0, operation_bits);
         work.complete(work.posted() - 1, failure, 0);
         settle();
         return PostOutcome::Success;
     }
 
-    // Zero-length segments need no PD, and a handle that was not checked must not travel on.
-    std::uint32_t used = 0;
-    const VIP_DESCRIPTOR_SEGMENT* segments = &descriptor->DS[rdma ? 1 : 0];
-    for (std::uint32_t i = 0; i < data_segments; ++i) used += segments[i].Local.Length != 0;
     na::ChainHead head;
     head.operation = operation;
     head.flags = static_cast<std::uint8_t>(
@@ -275,18 +293,18 @@ PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCRIPTOR* 
               operation_bits);
     work.pds.push(na::encode_head(head));
     if (rdma) {
-        const VIP_ADDRESS_SEGMENT& remote = descriptor->DS[0].Remote;
+        const VIP_ADDRESS_SEGMENT& remote = copy.segments[0].Remote;
         work.pds.push({remote.Data.AddressBits, 0, remote.Handle});
     }
     for (std::uint32_t i = 0; i < data_segments; ++i) {
-        const VIP_DATA_SEGMENT& segment = segments[i].Local;
+        const VIP_DATA_SEGMENT& segment = copy.segments[i + (rdma ? 1 : 0)].Local;
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
     endpoint_->ring_send();
     settle();
     if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))
-        nic_->process().look_after_unfinished();
+        nic_->process().look_after();
     return PostOutcome::Success;
 }
 
@@ -297,17 +315,16 @@ PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTO
     if (!is(expected)) return PostOutcome::StaleHandle;
     na::WorkQueue& work = queues_->receive;
     if (work.full()) return refuse_overrun(descriptor);
-    ka::Region region;
-    if (!descriptor_registered(descriptor, memory_handle, 0, region))
-        return refuse_post(descriptor);
+    const ka::Region* region = descriptor_region(descriptor, memory_handle);
+    if (region == nullptr) return refuse_post(descriptor);
     const std::uint32_t segment_count = descriptor->CS.SegCount;
-    if (segment_count != 0 &&
-        !region.contains(reinterpret_cast<std::uint64_t>(descriptor),
-                         descriptor_bytes(segment_count)))
+    if (segment_count != 0 && !region->contains(reinterpret_cast<std::uint64_t>(descriptor),
+                                                descriptor_bytes(segment_count)))
         return refuse_post(descriptor);
 
     link_behind_last(Queue::Receive, descriptor, memory_handle);
     descriptor->CS.Status = 0;
+    SegmentCopy copy;
     if (receive_cq_ != nullptr) receive_cq_->reserve();
 
     std::uint32_t failure = 0;
@@ -318,8 +335,9 @@ PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTO
         segment_count > max_segments_) {
         failure = na::status_format;
     } else {
+        copy.take(descriptor, segment_count);
         for (std::uint32_t i = 0; i < segment_count; ++i) {
-            const VIP_DATA_SEGMENT& segment = descriptor->DS[i].Local;
+            const VIP_DATA_SEGMENT& segment = copy.segments[i].Local;
             capacity += segment.Length;
             used += segment.Length != 0;
         }
@@ -339,7 +357,7 @@ PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTO
               na::status_op_receive);
     work.pds.push(na::encode_head(head));
     for (std::uint32_t i = 0; i < segment_count; ++i) {
-        const VIP_DATA_SEGMENT& segment = descriptor->DS[i].Local;
+        const VIP_DATA_SEGMENT& segment = copy.segments[i].Local;
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
@@ -352,9 +370,9 @@ void VirtualInterface::harvest(Queue which) {
     while (work.harvestable()) {
         const na::WorkEntry& entry = work.harvest();
         auto* descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
-        ka::Region region;
-        if (rmmt_.find(entry.cookie_handle, region) &&
-            region.contains(entry.cookie, sizeof(VIP_CONTROL_SEGMENT))) [[likely]] {
+        const ka::Region* region;
+        if (descriptor_cache_.find(rmmt_, entry.cookie_handle, region) &&
+            region->contains(entry.cookie, sizeof(VIP_CONTROL_SEGMENT))) [[likely]] {
             descriptor->CS.Length = entry.length;
             if ((entry.status & na::status_immediate) != 0)
                 descriptor->CS.ImmediateData = entry.immediate;
@@ -372,8 +390,12 @@ void VirtualInterface::harvest(Queue which) {
         if (errors != 0) [[unlikely]] {
             queues_->counters->completed_in_error.add();
             if (queues_->reliable() && (errors & ~na::status_flushed) != 0) break_wanted_ = true;
+            // What the other side found wrong comes as a loss of the connection, too.
+            if ((errors & (na::status_remote_descriptor | na::status_transport)) != 0)
+                lost_remotely_ = true;
         }
-        if (cq != nullptr) cq->push(handle.load(std::memory_order_relaxed), which == Queue::Receive);
+        if (cq != nullptr)
+            cq->push(handle.load(std::memory_order_relaxed), which == Queue::Receive);
     }
     if (cq != nullptr ? !cq->notifications.empty() : watched_for_notification_.load())
         nic_->process().service().post([] { ua::serve_notifications(); });
@@ -408,8 +430,9 @@ void VirtualInterface::handle_events() {
          has(na::EndpointEvent::RdmaReadRefused)) &&
         queues_->reliable())
         broken = true;
-    if (has(na::EndpointEvent::PeerDisconnected) || has(na::EndpointEvent::PeerDied) ||
-        has(na::EndpointEvent::ProtocolViolation)) {
+    const bool lost_remotely = std::exchange(lost_remotely_, false);
+    if ((broken && lost_remotely) || has(na::EndpointEvent::PeerDisconnected) ||
+        has(na::EndpointEvent::PeerDied) || has(na::EndpointEvent::ProtocolViolation)) {
         if (was_connected) raise(VIP_ERROR_CONN_LOST);
         broken = true;
     }
@@ -431,6 +454,7 @@ void VirtualInterface::apply(ViEvent event) {
     queues_->send.flush();
     queues_->receive.flush();
     queues_->events = 0;
+    send_failed_ = false;
     harvest(Queue::Send);
     harvest(Queue::Receive);
     break_wanted_ = false;
@@ -458,10 +482,7 @@ DoneOutcome VirtualInterface::done(std::uint64_t expected, Queue which,
         if (!is(expected)) return DoneOutcome::StaleHandle;
         na::WorkQueue& work = queue(which);
         if (!work.reapable() && !work.empty() && state_ == ViState::Connected) {
-            if (endpoint_->poll()) {
-                ++activity_;
-                settle();
-            }
+            if (poll_for_program()) settle();
             give_way = queues_->shares_core;
         }
         outcome = take(which, descriptor);
@@ -484,10 +505,16 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
         [&] {
             const base::SpinGuard guard(lock_);
             if (!is(expected)) return;
-            endpoint_->arm();
-            if (!std::exchange(slept, true)) queues_->counters->sleeps.add();
+            endpoint_->arm(na::Wakes::Sleeper);
+            if (std::exchange(slept, true)) return;
+            ++sleepers_;
+            queues_->counters->sleeps.add();
         },
         [] { return false; });  // done() gives way itself
+    if (slept) {
+        const base::SpinGuard guard(lock_);
+        if (sleepers_ != 0) --sleepers_;
+    }
     return outcome;
 }
 
@@ -495,23 +522,53 @@ bool VirtualInterface::progress(bool nudge_peer) {
     const base::SpinGuard guard(lock_);
     if (handle.load(std::memory_order_relaxed) == 0 || !endpoint_ || state_ != ViState::Connected)
         return false;
-    // While things move, the service thread keeps out of the way.
-    if (nudge_peer && activity_ != activity_seen_by_service_) {
-        activity_seen_by_service_ = activity_;
-        return endpoint_->unfinished();
+    if (nudge_peer) {
+        // While the program polls, the service thread keeps out of the way.
+        const std::uint64_t polls = program_polls();
+        if (std::exchange(polls_seen_by_service_, polls) != polls) {
+            if (std::exchange(service_owned_, false)) endpoint_->arm(na::Wakes::Nobody);
+            return true;
+        }
+        // Arrivals wake the program's own threads; there is nothing to take over.
+        if (sleepers_ != 0 || (send_cq_ != nullptr && send_cq_->sleepers() != 0) ||
+            (receive_cq_ != nullptr && receive_cq_->sleepers() != 0)) {
+            endpoint_->poll();
+            settle();
+            return state_ == ViState::Connected && endpoint_->unfinished();
+        }
+        if (!std::exchange(service_owned_, true)) {
+            if (send_cq_ != nullptr) send_cq_->leave_to_service();
+            if (receive_cq_ != nullptr) receive_cq_->leave_to_service();
+        }
+        endpoint_->arm(na::Wakes::Service);
     }
-    if (endpoint_->poll() && !nudge_peer) ++activity_;
+    endpoint_->poll();
     settle();
     const bool unfinished = state_ == ViState::Connected && endpoint_->unfinished();
     if (nudge_peer && unfinished) endpoint_->nudge();
     return unfinished;
 }
 
+bool VirtualInterface::poll_for_program() {
+    ++polls_;
+    if (service_owned_) [[unlikely]] {
+        service_owned_ = false;
+        endpoint_->arm(na::Wakes::Nobody);
+        nic_->process().look_after();
+    }
+    return endpoint_->poll();
+}
+
+std::uint64_t VirtualInterface::program_polls() const noexcept {
+    return polls_ + (send_cq_ != nullptr ? send_cq_->polls() : 0) +
+           (receive_cq_ != nullptr && receive_cq_ != send_cq_ ? receive_cq_->polls() : 0);
+}
+
 bool VirtualInterface::snapshot(std::uint64_t expected, ViSnapshot& result) {
     const base::SpinGuard guard(lock_);
     if (!is(expected)) return false;
     if (state_ == ViState::Connected) {
-        endpoint_->poll();
+        poll_for_program();
         settle();
     }
     result.state = state_;
@@ -553,13 +610,16 @@ void VirtualInterface::end_connect(bool success) {
         endpoint_->disconnect();  // disconnected meanwhile
         return;
     }
-    if (state_ == ViState::ConnectPending)
-        apply(success ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
+    if (state_ != ViState::ConnectPending) return;
+    apply(success ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
+    // The peer may have sent before anybody here was ready to be rung.
+    if (success) nic_->process().look_after();
 }
 
-base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(
-    std::uint64_t expected, const ka::NetAddress& local, const ka::NetAddress& remote,
-    base::Deadline deadline) {
+base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(std::uint64_t expected,
+                                                                       const ka::NetAddress& local,
+                                                                       const ka::NetAddress& remote,
+                                                                       base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return std::move(begun).error();
     auto outcome = nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline);
     end_connect(outcome.ok());
@@ -629,6 +689,11 @@ base::Result<ka::EndpointAttributes> VirtualInterface::conclude_peer(base::Resul
         const base::SpinGuard guard(lock_);
         peer_request_ = 0;
         peer_waiting_ = false;
+        if (state_ != ViState::ConnectPending) {
+            if (outcome.ok() && endpoint_) endpoint_->disconnect();
+            outcome = base::Error{base::Code::InvalidState,
+                                  "the VI was disconnected while the connection was pending"};
+        }
         peer_finished_ = outcome.ok();
     }
     end_connect(outcome.ok());
@@ -678,7 +743,8 @@ bool VirtualInterface::disconnect(std::uint64_t expected) {
     {
         const base::SpinGuard guard(lock_);
         if (!is(expected)) return false;
-        pending_peer = peer_waiting_ ? 0 : std::exchange(peer_request_, 0);
+        // A thread inside VipConnectPeerWait ends when its request is cancelled.
+        pending_peer = peer_waiting_ ? peer_request_ : std::exchange(peer_request_, 0);
         endpoint_->disconnect();
         apply(ViEvent::Disconnected);
     }
@@ -713,7 +779,8 @@ void VirtualInterface::serve_notifications() {
                 own = handle.load(std::memory_order_relaxed);
                 if (own == 0 || notifications_[index_of(which)].empty()) break;
                 if (state_ == ViState::Connected) {
-                    endpoint_->arm();
+                    endpoint_->arm(na::Wakes::Service);
+                    service_owned_ = true;
                     endpoint_->poll();
                     settle();
                 }

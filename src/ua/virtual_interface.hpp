@@ -76,9 +76,10 @@ class VirtualInterface final : public na::EndpointOwner {
                                                        const ka::EndpointAttributes& attributes);
 
     // Connection set-up. Blocking ones hold no lock while they wait.
-    [[nodiscard]] base::Result<ka::EndpointAttributes> connect_request(
-        std::uint64_t expected, const ka::NetAddress& local, const ka::NetAddress& remote,
-        base::Deadline deadline);
+    [[nodiscard]] base::Result<ka::EndpointAttributes> connect_request(std::uint64_t expected,
+                                                                       const ka::NetAddress& local,
+                                                                       const ka::NetAddress& remote,
+                                                                       base::Deadline deadline);
     [[nodiscard]] base::Result<void> connect_accept(std::uint64_t expected,
                                                     const ka::IncomingRequest& request,
                                                     base::Deadline deadline);
@@ -107,9 +108,8 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] na::WorkQueue& queue(Queue which) noexcept {
         return which == Queue::Send ? queues_->send : queues_->receive;
     }
-    [[nodiscard]] bool descriptor_registered(const VIP_DESCRIPTOR* descriptor,
-                                             std::uint32_t memory_handle,
-                                             std::uint32_t segments, ka::Region& region) const;
+    [[nodiscard]] const ka::Region* descriptor_region(const VIP_DESCRIPTOR* descriptor,
+                                                      std::uint32_t memory_handle);
     [[nodiscard]] bool tag_matches(const ka::Region& region) const noexcept {
         return region.tag == queues_->local.tag ||
                (queues_->local.flags & ka::endpoint_any_tag) != 0;
@@ -124,25 +124,33 @@ class VirtualInterface final : public na::EndpointOwner {
     void enter_error();
     void apply(ViEvent event);
     [[nodiscard]] DoneOutcome take(Queue which, VIP_DESCRIPTOR*& descriptor);
+    bool poll_for_program();
+    [[nodiscard]] std::uint64_t program_polls() const noexcept;
     [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
     void end_connect(bool success);
     [[nodiscard]] base::Result<ka::EndpointAttributes> conclude_peer(base::Result<void>&& outcome);
 
     base::SpinLock lock_;
     ViState state_ = ViState::Idle;
-    std::uint64_t activity_ = 0;  ///< changes with everything that moves
-    std::uint64_t activity_seen_by_service_ = 0;
-    bool break_wanted_ = false;  ///< an error completion on a reliable connection was harvested
+    // While nobody of the program polls, the service thread is the NIC: arrivals wake it.
+    std::uint64_t polls_ = 0;                  ///< by the program, of this VI directly
+    std::uint64_t polls_seen_by_service_ = 0;  ///< these and those of its completion queues
+    bool service_owned_ = true;
+    std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
+    bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection
+    bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested
+    bool break_wanted_ = false;   ///< an error completion on a reliable connection was harvested
     std::unique_ptr<na::QueuePair> queues_;
     std::unique_ptr<na::Endpoint> endpoint_;
     ka::RmmtView rmmt_;
+    ka::CachedRegion descriptor_cache_;
+    ka::CachedRegion data_cache_;
     std::shared_ptr<Nic> nic_;
     na::Doorbell* doorbell_ = nullptr;
     CompletionQueue* send_cq_ = nullptr;
     CompletionQueue* receive_cq_ = nullptr;
     std::uint64_t max_transfer_bytes_ = 0;
     std::uint32_t max_segments_ = 0;
-    VIP_DESCRIPTOR* last_posted_[2] = {nullptr, nullptr};
     std::uint32_t agent_vi_ = 0;
     std::uint64_t peer_request_ = 0;  ///< 0: none pending
     bool peer_finished_ = false;      ///< its outcome has been told

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <sched.h>
 
+#include <utility>
+
 #include "ua/nic.hpp"
 #include "ua/wait.hpp"
 #include "vipl/convert.hpp"
@@ -49,8 +51,7 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount) {
     return vipl::guarded(__func__, [&]() -> VIP_RETURN {
         ua::CompletionQueue* cq = ua::cq_table().find(CQHandle);
         if (cq == nullptr) return vipl::bad_cq("VipResizeCQ");
-        if (EntryCount == 0)
-            return failed("VipResizeCQ", VIP_INVALID_PARAMETER, "EntryCount is 0");
+        if (EntryCount == 0) return failed("VipResizeCQ", VIP_INVALID_PARAMETER, "EntryCount is 0");
         if (EntryCount > most_entries)
             return failed("VipResizeCQ", VIP_ERROR_RESOURCE,
                           "EntryCount is more than MaxCQEntries (1048576)");
@@ -66,7 +67,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEA
     if (ViHandle == nullptr || RecvQueue == nullptr) [[unlikely]]
         return failed("VipCQDone", VIP_INVALID_PARAMETER, "a pointer argument is NULL");
     ua::CompletionEntry entry;
-    if (!cq->poll(entry)) {
+    if (!cq->poll_for_program(entry)) {
         if (cq->should_yield()) sched_yield();
         return VIP_NOT_DONE;
     }
@@ -85,15 +86,23 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE* V
         const auto nic = cq->nic();
         ua::CompletionEntry entry;
         bool destroyed = false;
+        bool slept = false;
         const bool found = ua::wait_until(
             nic->process().doorbell(), nic->process().spin(), vipl::to_deadline(Timeout),
             [&] {
                 destroyed = cq->handle.load(std::memory_order_acquire) != vipl::bits(CQHandle);
-                return destroyed || cq->poll(entry);
+                return destroyed || cq->poll_for_program(entry);
             },
-            [&] { cq->group()->arm(); }, [&] { return cq->should_yield(); });
+            [&] {
+                if (!std::exchange(slept, true)) cq->sleeper_enters();
+                cq->group()->arm(na::Wakes::Sleeper);
+            },
+            [&] { return cq->should_yield(); });
+        if (slept) cq->sleeper_leaves();
         if (destroyed) return vipl::bad_cq("VipCQWait");
-        if (!found) return VIP_TIMEOUT;
+        if (!found)
+            return failed("VipCQWait", VIP_TIMEOUT,
+                          "nothing on the completion queue within the timeout");
         *ViHandle = reinterpret_cast<VIP_VI_HANDLE>(entry.vi);
         *RecvQueue = entry.receive ? VIP_TRUE : VIP_FALSE;
         return VIP_SUCCESS;

@@ -21,7 +21,8 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* LocalAddr, 
             return failed("VipConnectWait", VIP_INVALID_PARAMETER, "a pointer argument is NULL");
         auto local = vipl::to_address(LocalAddr);
         if (!local) return failed("VipConnectWait", local.error());
-        auto request = nic->device().connect_wait(local.value(), vipl::to_deadline(Timeout));
+        auto request =
+            nic->device().connect_wait(local.value(), vipl::to_deadline(Timeout), nic.get());
         nic->process().publish_rmmt_epoch();
         if (!request) return failed("VipConnectWait", request.error());
         vipl::from_address(request.value().remote, RemoteAddr);
@@ -41,6 +42,9 @@ VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle) 
                           "not answered yet");
         ua::VirtualInterface* vi = ua::vi_table().find(ViHandle);
         if (vi == nullptr) return vipl::bad_vi("VipConnectAccept");
+        if (vi->nic() != nic)
+            return failed("VipConnectAccept", VIP_INVALID_PARAMETER,
+                          "the VI belongs to another NIC handle than the request");
         const auto deadline = base::Deadline::after_milliseconds(
             base::Settings::get().number("VIA_AGENT_TIMEOUT_MS"));
         auto done = vi->connect_accept(vipl::bits(ViHandle), request, deadline);

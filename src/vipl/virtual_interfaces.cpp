@@ -24,6 +24,10 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
             return vipl::bad_cq("VipCreateVi");
         if (RecvCQHandle != nullptr && (receive_cq = ua::cq_table().find(RecvCQHandle)) == nullptr)
             return vipl::bad_cq("VipCreateVi");
+        if ((send_cq != nullptr && send_cq->nic() != nic) ||
+            (receive_cq != nullptr && receive_cq->nic() != nic))
+            return failed("VipCreateVi", VIP_INVALID_PARAMETER,
+                          "a completion queue belongs to another NIC handle");
         auto attributes = vipl::to_endpoint_attributes(*nic, *ViAttribs);
         if (!attributes) return failed("VipCreateVi", attributes.error());
         auto handle = nic->create_vi(attributes.value(), send_cq, receive_cq);

@@ -12,7 +12,8 @@ namespace {
 
 VIP_RETURN explain(const char* function, ua::PostOutcome outcome) noexcept {
     switch (outcome) {
-        case ua::PostOutcome::Success: return VIP_SUCCESS;
+        case ua::PostOutcome::Success:
+            return VIP_SUCCESS;
         case ua::PostOutcome::BadDescriptor:
             return failed(function, VIP_INVALID_PARAMETER,
                           "the descriptor is NULL, not aligned to 64 bytes, or not inside the "
@@ -21,7 +22,8 @@ VIP_RETURN explain(const char* function, ua::PostOutcome outcome) noexcept {
             return failed(function, VIP_ERROR_RESOURCE,
                           "the queue holds MaxDescriptorsPerQueue descriptors already "
                           "(VIA_MAX_DESCRIPTORS)");
-        case ua::PostOutcome::StaleHandle: return vipl::bad_vi(function);
+        case ua::PostOutcome::StaleHandle:
+            return vipl::bad_vi(function);
     }
     return VIP_INVALID_PARAMETER;
 }
@@ -29,10 +31,14 @@ VIP_RETURN explain(const char* function, ua::PostOutcome outcome) noexcept {
 VIP_RETURN to_done_return(const char* function, ua::DoneOutcome outcome,
                           VIP_RETURN not_done) noexcept {
     switch (outcome) {
-        case ua::DoneOutcome::Success: return VIP_SUCCESS;
-        case ua::DoneOutcome::NotDone: return not_done;
-        case ua::DoneOutcome::DescriptorError: return VIP_DESCRIPTOR_ERROR;
-        case ua::DoneOutcome::StaleHandle: return vipl::bad_vi(function);
+        case ua::DoneOutcome::Success:
+            return VIP_SUCCESS;
+        case ua::DoneOutcome::NotDone:
+            return not_done;
+        case ua::DoneOutcome::DescriptorError:
+            return VIP_DESCRIPTOR_ERROR;
+        case ua::DoneOutcome::StaleHandle:
+            return vipl::bad_vi(function);
     }
     return VIP_INVALID_PARAMETER;
 }
@@ -65,6 +71,9 @@ VIP_RETURN wait(const char* function, VIP_VI_HANDLE handle, ua::Queue queue, VIP
         const ua::DoneOutcome outcome =
             vi->wait(vipl::bits(handle), queue, vipl::to_deadline(timeout), taken);
         *descriptor = taken;
+        if (outcome == ua::DoneOutcome::NotDone)
+            return failed(function, VIP_TIMEOUT,
+                          "no descriptor of the queue completed within the timeout");
         return to_done_return(function, outcome, VIP_TIMEOUT);
     });
 }

@@ -25,14 +25,15 @@ struct DirectionControl {
     } consumed;
     /// The consumer sets it before it sleeps or stops looking; the producer takes it and rings.
     struct alignas(base::cache_line) Attention {
-        std::atomic<std::uint32_t> wanted;
+        std::atomic<std::uint32_t> wanted;  ///< na::Wakes
     } attention;
     /// Written by the producer, rarely: what its side is and can do.
     struct alignas(base::cache_line) Producer {
-        std::atomic<std::uint32_t> state;     ///< EndState
-        std::atomic<std::uint32_t> can_pull;  ///< PullAbility: this side can read the other's memory
-        std::atomic<std::uint32_t> can_map;   ///< this side maps the other's kmem arenas
-        std::atomic<std::uint32_t> cpu;       ///< where its thread last polled, plus one
+        std::atomic<std::uint32_t> state;  ///< EndState
+        std::atomic<std::uint32_t>
+            can_pull;                        ///< PullAbility: this side can read the other's memory
+        std::atomic<std::uint32_t> can_map;  ///< this side maps the other's kmem arenas
+        std::atomic<std::uint32_t> cpu;      ///< where its thread last polled, plus one
     } producer;
     std::array<std::byte, base::cache_line> reserved;
 };
@@ -67,8 +68,8 @@ struct Direction {
         Direction direction;
         direction.control = reinterpret_cast<DirectionControl*>(memory);
         direction.lines = reinterpret_cast<FrameLine*>(memory + sizeof(DirectionControl));
-        direction.ring = memory + sizeof(DirectionControl) +
-                         geometry.frame_lines * sizeof(FrameLine);
+        direction.ring =
+            memory + sizeof(DirectionControl) + geometry.frame_lines * sizeof(FrameLine);
         direction.geometry = geometry;
         return direction;
     }
@@ -96,7 +97,8 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) 
         std::memcpy(to + bytes - 4, &tail, 4);
         return;
     }
-    for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
+    for (std::size_t i = 0; i < bytes; ++i)
+        to[i] = from[i];
 }
 
 /// The producer's end of a direction. Its positions are private; from the peer it takes only how
@@ -188,8 +190,10 @@ class ChannelWriter {
         return number - lines_consumed_ <= line_mask_;
     }
     void refresh() noexcept {
-        const std::uint64_t lines = direction_.control->consumed.lines.load(std::memory_order_acquire);
-        const std::uint64_t bytes = direction_.control->consumed.bytes.load(std::memory_order_acquire);
+        const std::uint64_t lines =
+            direction_.control->consumed.lines.load(std::memory_order_acquire);
+        const std::uint64_t bytes =
+            direction_.control->consumed.bytes.load(std::memory_order_acquire);
         if (lines >= lines_consumed_ && lines <= line_) lines_consumed_ = lines;
         if (bytes >= bytes_consumed_ && bytes <= ring_position_ && bytes % base::cache_line == 0)
             bytes_consumed_ = bytes;
@@ -222,12 +226,15 @@ class ChannelReader {
     /// The next frame, if there is one.
     [[nodiscard]] Look look(FrameHeader& header) noexcept {
         for (;;) {
-            const std::uint64_t word = current().header.load(std::memory_order_acquire);
+            const std::uint64_t word = base::load_then_order(
+                current().header, [&](auto value) { return is_present(value, lap_); });
             if (!is_present(word, lap_)) [[likely]]
                 return Look::Nothing;
             header = decode(word);
             if (!is_sound(header, cell_)) return Look::Nonsense;
             if (header.kind != FrameKind::Pad) return Look::Frame;
+            // Whole lines are never padded, or a peer could keep this loop going.
+            if (cell_ == 0) return Look::Nonsense;
             advance(header);
         }
     }
@@ -235,7 +242,7 @@ class ChannelReader {
     /// as long as the endpoint lives.
     [[nodiscard]] bool arrival_visible() const noexcept {
         const auto* word = watched_.load(std::memory_order_relaxed);
-        const std::uint64_t seen = word->load(std::memory_order_acquire);
+        const std::uint64_t seen = word->load(std::memory_order_relaxed);
         // Any present header of either lap that is not the one last consumed counts; see advance().
         return is_present(seen, watched_lap_.load(std::memory_order_relaxed));
     }

@@ -6,6 +6,11 @@
 #include "base/log.hpp"
 
 namespace via::na::shm {
+namespace {
+
+constexpr std::uint32_t most_refused_arenas = 256;
+
+}  // namespace
 
 base::Result<std::shared_ptr<PeerProcess>> PeerProcess::create(ka::PeerGrant&& grant,
                                                                const ProbeTarget& probe,
@@ -19,8 +24,8 @@ base::Result<std::shared_ptr<PeerProcess>> PeerProcess::create(ka::PeerGrant&& g
 
     if (auto sound = base::verify_memory_file(grant.doorbell_memory, sizeof(DoorbellPage)); !sound)
         return std::move(sound).error();
-    auto doorbell = base::Mapping::map(grant.doorbell_memory, sizeof(DoorbellPage),
-                                       base::Access::ReadWrite);
+    auto doorbell =
+        base::Mapping::map(grant.doorbell_memory, sizeof(DoorbellPage), base::Access::ReadWrite);
     if (!doorbell) return std::move(doorbell).error();
     peer->doorbell_mapping_ = std::move(doorbell).value();
 
@@ -30,7 +35,8 @@ base::Result<std::shared_ptr<PeerProcess>> PeerProcess::create(ka::PeerGrant&& g
     if (!rmmt) return std::move(rmmt).error();
     peer->rmmt_mapping_ = std::move(rmmt).value();
     peer->rmmt_.store(reinterpret_cast<const ka::RmmtEntry*>(peer->rmmt_mapping_.data()));
-    peer->rmmt_epoch_.store(peer->doorbell().rmmt_epoch.load(std::memory_order_acquire));
+    peer->table_epoch_ = grant.rmmt_epoch;
+    peer->rmmt_epoch_.store(grant.rmmt_epoch);
 
     if (allowed.cma) peer->cma_ = probe_cma(peer->pid_, probe);
     return peer;
@@ -59,14 +65,20 @@ void PeerProcess::refresh_rmmt(std::uint64_t connection) {
                                                grant.error().sentence);
         return;  // asked again at the next RDMA; the old table still describes most regions
     }
+    // The agent's word counts. The one on the page is written by the peer, who could otherwise have
+    // this process map a table for each RDMA.
+    if (grant.value().epoch == table_epoch_) {
+        rmmt_epoch_.store(wanted, std::memory_order_relaxed);
+        return;
+    }
     if (!base::verify_memory_file(grant.value().file, ka::rmmt_bytes)) return;
-    auto mapping =
-        base::Mapping::map(grant.value().file, ka::rmmt_bytes, base::Access::ReadOnly);
+    auto mapping = base::Mapping::map(grant.value().file, ka::rmmt_bytes, base::Access::ReadOnly);
     if (!mapping) return;
     old_tables_.push_back(std::move(rmmt_mapping_));
     rmmt_mapping_ = std::move(mapping).value();
     rmmt_.store(reinterpret_cast<const ka::RmmtEntry*>(rmmt_mapping_.data()),
                 std::memory_order_release);
+    table_epoch_ = grant.value().epoch;
     rmmt_epoch_.store(wanted, std::memory_order_relaxed);
 }
 
@@ -78,6 +90,8 @@ std::byte* PeerProcess::arena_address(std::uint64_t connection, std::uint32_t ar
     const std::lock_guard guard(mutex_);
     auto found = arenas_.find(arena);
     if (found == arenas_.end()) {
+        // A peer that offers what it has not got must not keep the agent busy for ever.
+        if (arenas_refused_ >= most_refused_arenas) return nullptr;
         Arena made;
         auto grant = agent_.peer_arena(connection, arena);
         if (grant && base::verify_memory_file(grant.value().file, grant.value().bytes)) {
@@ -89,6 +103,7 @@ std::byte* PeerProcess::arena_address(std::uint64_t connection, std::uint32_t ar
                                                 " of process " + std::to_string(pid_) + ": " +
                                                 grant.error().sentence);
         }
+        if (!made.mapping.valid()) ++arenas_refused_;
         found = arenas_.emplace(arena, std::move(made)).first;
     }
     base_address = found->second.mapping.data();

@@ -21,9 +21,10 @@ namespace via::na::shm {
 class PeerProcess {
   public:
     /// Takes over the grant's descriptors.
-    [[nodiscard]] static base::Result<std::shared_ptr<PeerProcess>> create(
-        ka::PeerGrant&& grant, const ProbeTarget& probe, AllowedPaths allowed,
-        ka::AgentClient& agent);
+    [[nodiscard]] static base::Result<std::shared_ptr<PeerProcess>> create(ka::PeerGrant&& grant,
+                                                                           const ProbeTarget& probe,
+                                                                           AllowedPaths allowed,
+                                                                           ka::AgentClient& agent);
     ~PeerProcess() {
         if (last_use_) last_use_();
     }
@@ -39,10 +40,9 @@ class PeerProcess {
     [[nodiscard]] DoorbellPage& doorbell() noexcept {
         return *reinterpret_cast<DoorbellPage*>(doorbell_mapping_.data());
     }
-    void ring(std::uint32_t index) noexcept {
-        ring_doorbell(doorbell(), doorbell_event_.get(), index);
+    void ring(std::uint32_t index, Wakes wakes) noexcept {
+        ring_doorbell(doorbell(), doorbell_event_.get(), index, wakes);
     }
-    void ring_service_thread() noexcept { ring_service(doorbell_event_.get()); }
 
     /// The peer's region for a handle, from its present table.
     [[nodiscard]] bool find_region(std::uint64_t connection, std::uint32_t handle,
@@ -73,8 +73,10 @@ class PeerProcess {
     base::Mapping rmmt_mapping_;
     std::vector<base::Mapping> old_tables_;  ///< another thread may still be reading one
     std::atomic<const ka::RmmtEntry*> rmmt_{nullptr};
-    std::atomic<std::uint32_t> rmmt_epoch_{0};
+    std::uint32_t table_epoch_ = 0;             ///< of the mapped table, by the agent
+    std::atomic<std::uint32_t> rmmt_epoch_{0};  ///< on the peer's page when that was looked at
     std::map<std::uint32_t, Arena> arenas_;
+    std::uint32_t arenas_refused_ = 0;
 };
 
 }  // namespace via::na::shm

@@ -13,14 +13,16 @@ ShmSettings ShmSettings::read() {
     const base::Settings& all = base::Settings::get();
     ShmSettings settings;
     settings.geometry.frame_lines = static_cast<std::uint32_t>(all.number("VIA_SHM_FRAME_LINES"));
-    settings.geometry.direction_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_RING_BYTES"));
+    settings.geometry.direction_bytes =
+        static_cast<std::uint32_t>(all.number("VIA_SHM_RING_BYTES"));
     // A direction too small for its frames gets the least that works.
     const auto least = static_cast<std::uint32_t>(
         sizeof(DirectionControl) + settings.geometry.frame_lines * sizeof(FrameLine) + 1024);
     settings.geometry.direction_bytes = std::max(settings.geometry.direction_bytes, least);
     settings.inline_frames = all.flag("VIA_SHM_INLINE");
     settings.chunk_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_CHUNK_BYTES"));
-    settings.single_copy_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_SINGLE_COPY_BYTES"));
+    settings.single_copy_bytes =
+        static_cast<std::uint32_t>(all.number("VIA_SHM_SINGLE_COPY_BYTES"));
     settings.allowed = allowed_paths();
     return settings;
 }
@@ -94,9 +96,12 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
 
     auto& mine = writer_->control().producer;
     mine.can_map.store(settings_.allowed.kmem ? 1 : 0, std::memory_order_relaxed);
-    mine.can_pull.store(static_cast<std::uint32_t>(peer_->can_read() ? PullAbility::Yes
-                                                                     : PullAbility::No),
-                        std::memory_order_release);
+    mine.can_pull.store(
+        static_cast<std::uint32_t>(peer_->can_read() ? PullAbility::Yes : PullAbility::No),
+        std::memory_order_release);
+    // Until the program polls, the service thread is the NIC.
+    reader_->control().attention.wanted.store(static_cast<std::uint32_t>(Wakes::Service),
+                                              std::memory_order_relaxed);
     live_.store(true, std::memory_order_release);
     wake_groups();
     return {};
@@ -107,24 +112,27 @@ void ShmEndpoint::wake_groups() {
         if (group != nullptr) group->woken(*this);
 }
 
-void ShmEndpoint::arm() {
+void ShmEndpoint::arm(Wakes wakes) {
     if (!live()) return;
-    want_attention();
-    asymmetric_barrier();
+    auto& wanted = reader_->control().attention.wanted;
+    if (wanted.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(wakes)) return;
+    want_attention(wakes);
+    if (wakes != Wakes::Nobody)
+        asymmetric_barrier();
+    else
+        wake_groups();
 }
 
 void ShmEndpoint::nudge() {
     if (!live()) return;
-    peer_->ring(remote_index_);
-    peer_->ring_service_thread();
+    peer_->ring(remote_index_, Wakes::Service);
 }
 
 void ShmEndpoint::disconnect() {
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
     writer_->control().producer.state.store(static_cast<std::uint32_t>(EndState::Closed),
                                             std::memory_order_release);
-    peer_->ring(remote_index_);
-    peer_->ring_service_thread();
+    peer_->ring(remote_index_, Wakes::Service);
     agent_.agent().disconnected(connection_);
 }
 

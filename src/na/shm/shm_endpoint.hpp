@@ -44,7 +44,7 @@ class ShmEndpoint final : public Endpoint {
 
     void ring_send() override;
     bool poll() override;
-    void arm() override;
+    void arm(Wakes wakes) override;
     [[nodiscard]] bool unfinished() const override;
     void nudge() override;
     void disconnect() override;
@@ -53,12 +53,16 @@ class ShmEndpoint final : public Endpoint {
     void consume() override;
 
     // For the poll group and the device.
-    [[nodiscard]] bool live() const noexcept { return live_.load(std::memory_order_acquire); }
-    [[nodiscard]] bool arrival_visible() const noexcept {
-        return live_.load(std::memory_order_acquire) && reader_->arrival_visible();
+    [[nodiscard]] bool live() const noexcept {
+        return base::load_then_order(live_, [](bool live) { return live; });
     }
-    void want_attention() noexcept {
-        if (live()) reader_->control().attention.wanted.store(1, std::memory_order_relaxed);
+    [[nodiscard]] bool arrival_visible() const noexcept {
+        return live() && reader_->arrival_visible();
+    }
+    void want_attention(Wakes wakes) noexcept {
+        if (live())
+            reader_->control().attention.wanted.store(static_cast<std::uint32_t>(wakes),
+                                                      std::memory_order_relaxed);
     }
     [[nodiscard]] EndpointOwner& owner() noexcept { return owner_; }
     [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
@@ -66,6 +70,9 @@ class ShmEndpoint final : public Endpoint {
     void wake_groups();
     [[nodiscard]] bool connects_to(const PeerProcess& peer) const noexcept {
         return peer_identity_.load(std::memory_order_acquire) == &peer;
+    }
+    [[nodiscard]] std::uint64_t connection() const noexcept {
+        return connection_.load(std::memory_order_acquire);
     }
     void peer_died() noexcept { peer_gone_.store(true, std::memory_order_release); }
     [[nodiscard]] bool shares_core() const noexcept { return queues_.shares_core; }
@@ -153,7 +160,7 @@ class ShmEndpoint final : public Endpoint {
     void violation(const char* what);
     bool idle();
 
-    [[nodiscard]] bool check_local(const PhysicalDescriptor& pd, std::uint32_t right = 0) const;
+    [[nodiscard]] bool check_local(const PhysicalDescriptor& pd, std::uint32_t right = 0);
 
     template <class T>
     [[nodiscard]] T payload_at(std::uint32_t offset) noexcept {
@@ -167,6 +174,7 @@ class ShmEndpoint final : public Endpoint {
     EndpointOwner& owner_;
     std::array<ShmPollGroup*, 2> groups_;  ///< different ones or null
     const std::uint32_t index_;
+    ka::CachedRegion region_cache_;
     ShmSettings settings_;
 
     std::atomic<bool> live_{false};
@@ -175,7 +183,7 @@ class ShmEndpoint final : public Endpoint {
     std::optional<ChannelReader> reader_;
     std::shared_ptr<PeerProcess> peer_;
     std::atomic<const PeerProcess*> peer_identity_{nullptr};  ///< for other threads to compare
-    std::uint64_t connection_ = 0;
+    std::atomic<std::uint64_t> connection_{0};
     std::uint32_t remote_index_ = 0;
     bool fence_needed_ = true;
     std::uint32_t chunk_bytes_ = 0;
@@ -187,8 +195,8 @@ class ShmEndpoint final : public Endpoint {
 
     std::uint32_t send_offset_ = 0;  ///< progress of the front chain when it goes in chunks
     std::uint64_t acknowledge_cursor_ = 0;
-    std::uint32_t awaiting_ = 0;            ///< entries that an acknowledgement will complete
-    std::uint32_t references_ = 0;          ///< of these, messages the peer has yet to fetch
+    std::uint32_t awaiting_ = 0;    ///< entries that an acknowledgement will complete
+    std::uint32_t references_ = 0;  ///< of these, messages the peer has yet to fetch
     std::deque<Owed> owed_;
     std::deque<OutstandingRead> reads_;
     std::deque<ServedRead> served_reads_;

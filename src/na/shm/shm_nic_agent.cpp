@@ -114,7 +114,8 @@ void ShmNicAgent::collect_marks(bool visit_all) {
         const auto word = static_cast<std::uint32_t>(__builtin_ctzll(summary));
         std::uint64_t marks = page.marks[word].exchange(0, std::memory_order_acq_rel);
         for (; marks != 0; marks &= marks - 1) {
-            const std::uint32_t bit = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(marks));
+            const std::uint32_t bit =
+                word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(marks));
             // Endpoints beyond the page's size share marks.
             for (std::size_t i = bit; i < endpoints_.size(); i += doorbell_endpoints) {
                 ShmEndpoint* endpoint = endpoints_[i];
@@ -168,18 +169,18 @@ base::Result<std::shared_ptr<PeerProcess>> ShmNicAgent::peer_of(ka::Established&
     const Parameters remote = decode_parameters(established.remote_parameters);
     const ProbeTarget probe{remote.probe_value_address, remote.probe_value,
                             remote.probe_scratch_address};
-    auto made =
-        PeerProcess::create(std::move(established.peer), probe, settings_.allowed, agent_);
+    auto made = PeerProcess::create(std::move(established.peer), probe, settings_.allowed, agent_);
     if (!made) return made;
     known.process = made.value();
     known.pidfd = made.value()->pidfd();
     const std::weak_ptr<PeerProcess> weak = made.value();
     const int pidfd = known.pidfd;
     made.value()->on_last_use([this, pidfd] { service_.unwatch(pidfd); });
-    if (auto watched = service_.watch(pidfd, [this, weak, pidfd] {
-            service_.unwatch(pidfd);
-            peer_died(weak);
-        });
+    if (auto watched = service_.watch(pidfd,
+                                      [this, weak, pidfd] {
+                                          service_.unwatch(pidfd);
+                                          peer_died(weak);
+                                      });
         !watched)
         return std::move(watched).error();
     return made;
@@ -191,10 +192,22 @@ void ShmNicAgent::peer_died(std::weak_ptr<PeerProcess> weak) {
     const std::shared_lock guard(registry_mutex_);
     for (ShmEndpoint* endpoint : endpoints_) {
         if (endpoint == nullptr || !endpoint->connects_to(*peer)) continue;
-        endpoint->peer_died();
-        // The owner drains what the dead peer had published before it sees the end.
-        for (int i = 0; i < 4096 && endpoint->live(); ++i) endpoint->owner().progress();
+        end_of(*endpoint);
     }
+}
+
+void ShmNicAgent::end_of(ShmEndpoint& endpoint) {
+    endpoint.peer_died();
+    // The owner drains what the peer had published before it sees the end.
+    for (int i = 0; i < 4096 && endpoint.live(); ++i)
+        endpoint.owner().progress();
+}
+
+void ShmNicAgent::connection_lost(std::uint64_t connection) {
+    const std::shared_lock guard(registry_mutex_);
+    for (ShmEndpoint* endpoint : endpoints_)
+        if (endpoint != nullptr && endpoint->live() && endpoint->connection() == connection)
+            end_of(*endpoint);
 }
 
 base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&& established) {
@@ -212,16 +225,21 @@ base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&&
 }
 
 base::Result<ka::IncomingRequest> ShmNicAgent::connect_wait(const ka::NetAddress& local,
-                                                            base::Deadline deadline) {
-    return agent_.connect_wait(local, deadline);
+                                                            base::Deadline deadline,
+                                                            const void* owner) {
+    return agent_.connect_wait(local, deadline, owner);
+}
+
+void ShmNicAgent::cancel_waits(const void* owner) {
+    agent_.cancel_waits(owner);
 }
 
 base::Result<void> ShmNicAgent::connect_accept(const ka::IncomingRequest& request,
                                                Endpoint& endpoint, const ConnectTerms& terms,
                                                base::Deadline deadline) {
     auto& own = static_cast<ShmEndpoint&>(endpoint);
-    auto established =
-        agent_.connect_accept(request.request, make_offer(own, terms, settings_.geometry), deadline);
+    auto established = agent_.connect_accept(request.request,
+                                             make_offer(own, terms, settings_.geometry), deadline);
     if (!established) return std::move(established).error();
     return go_live(own, std::move(established).value());
 }
@@ -233,14 +251,12 @@ base::Result<void> ShmNicAgent::connect_reject(std::uint64_t request) {
 base::Result<void> ShmNicAgent::connect_request(Endpoint& endpoint, const ConnectTerms& terms,
                                                 base::Deadline deadline) {
     auto& own = static_cast<ShmEndpoint&>(endpoint);
-    auto established =
-        agent_.connect_request(make_offer(own, terms, settings_.geometry), deadline);
+    auto established = agent_.connect_request(make_offer(own, terms, settings_.geometry), deadline);
     if (!established) return std::move(established).error();
     return go_live(own, std::move(established).value());
 }
 
-base::Result<std::uint64_t> ShmNicAgent::peer_request(Endpoint& endpoint,
-                                                      const ConnectTerms& terms,
+base::Result<std::uint64_t> ShmNicAgent::peer_request(Endpoint& endpoint, const ConnectTerms& terms,
                                                       base::Deadline deadline) {
     auto& own = static_cast<ShmEndpoint&>(endpoint);
     return agent_.peer_request(make_offer(own, terms, settings_.geometry), deadline);
@@ -260,6 +276,8 @@ base::Result<void> ShmNicAgent::peer_wait(Endpoint& endpoint, std::uint64_t requ
     return go_live(static_cast<ShmEndpoint&>(endpoint), std::move(established).value());
 }
 
-void ShmNicAgent::peer_cancel(std::uint64_t request) { agent_.peer_cancel(request); }
+void ShmNicAgent::peer_cancel(std::uint64_t request) {
+    agent_.peer_cancel(request);
+}
 
 }  // namespace via::na::shm

@@ -30,7 +30,9 @@ class ShmNicAgent final : public NicAgent {
         QueuePair& queues, EndpointOwner& owner, const EndpointGroups& groups) override;
 
     [[nodiscard]] base::Result<ka::IncomingRequest> connect_wait(const ka::NetAddress& local,
-                                                                 base::Deadline deadline) override;
+                                                                 base::Deadline deadline,
+                                                                 const void* owner) override;
+    void cancel_waits(const void* owner) override;
     [[nodiscard]] base::Result<void> connect_accept(const ka::IncomingRequest& request,
                                                     Endpoint& endpoint, const ConnectTerms& terms,
                                                     base::Deadline deadline) override;
@@ -44,6 +46,7 @@ class ShmNicAgent final : public NicAgent {
                                                               std::uint64_t request) override;
     [[nodiscard]] base::Result<void> peer_wait(Endpoint& endpoint, std::uint64_t request) override;
     void peer_cancel(std::uint64_t request) override;
+    void connection_lost(std::uint64_t connection) override;
     bool service() override;
 
     // For endpoints and poll groups.
@@ -64,6 +67,7 @@ class ShmNicAgent final : public NicAgent {
     [[nodiscard]] base::Result<void> go_live(ShmEndpoint& endpoint, ka::Established&& established);
     [[nodiscard]] base::Result<std::shared_ptr<PeerProcess>> peer_of(ka::Established& established);
     void peer_died(std::weak_ptr<PeerProcess> peer);
+    void end_of(ShmEndpoint& endpoint);
 
     ka::AgentClient& agent_;
     Doorbell& doorbell_;
@@ -89,7 +93,7 @@ class ShmPollGroup final : public PollGroup {
   public:
     explicit ShmPollGroup(ShmNicAgent& agent) : agent_(agent) {}
     bool poll() override;
-    void arm() override;
+    void arm(Wakes wakes) override;
     [[nodiscard]] bool shares_core() const noexcept override {
         return shares_core_.load(std::memory_order_relaxed);
     }

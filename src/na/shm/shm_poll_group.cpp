@@ -66,11 +66,12 @@ void ShmPollGroup::sweep() {
     polls_ = 0;
     ++sweeps_;
     if (active_.size() <= 1) return;
-    const auto silent_from =
-        std::partition(active_.begin(), active_.end(),
-                       [&](const Active& a) { return sweeps_ - a.last_arrival <= 1; });
+    const auto silent_from = std::partition(active_.begin(), active_.end(), [&](const Active& a) {
+        return sweeps_ - a.last_arrival <= 1;
+    });
     if (silent_from == active_.end()) return;
-    for (auto i = silent_from; i != active_.end(); ++i) i->endpoint->want_attention();
+    for (auto i = silent_from; i != active_.end(); ++i)
+        i->endpoint->want_attention(Wakes::Sleeper);
     asymmetric_barrier();
     // What arrived before the peer could see that it must ring keeps the endpoint active.
     active_.erase(std::remove_if(silent_from, active_.end(),
@@ -78,9 +79,10 @@ void ShmPollGroup::sweep() {
                   active_.end());
 }
 
-void ShmPollGroup::arm() {
+void ShmPollGroup::arm(Wakes wakes) {
     lock_.lock();
-    for (Active& active : active_) active.endpoint->want_attention();
+    for (Active& active : active_)
+        active.endpoint->want_attention(wakes);
     lock_.unlock();
     asymmetric_barrier();
 }

@@ -210,8 +210,11 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
         auto* to = reinterpret_cast<std::byte*>(piece.address);
         const auto last = static_cast<std::uint32_t>(last_word_offset(piece.address, chunk));
         if (last != 0) reader_->take(0, to, last);
+        // The last word at once, also where it wraps around in the ring.
+        std::byte tail[sizeof(std::uint64_t)];
+        reader_->take(last, tail, chunk - last);
         std::atomic_thread_fence(std::memory_order_release);
-        reader_->take(last, to + last, chunk - last);
+        copy_ordered(to + last, tail, chunk - last);
     }
     reader_->chunk_done(chunk);
     reader_->advance(frame);
@@ -267,7 +270,8 @@ bool ShmEndpoint::rdma_read(const ChainHead& head) {
         if (payload == nullptr) return false;
         std::memcpy(payload, &words, sizeof words);
         OutstandingRead read;
-        for (std::uint32_t i = 0; i < head.segments; ++i) read.segments.push_back(pds.at(2 + i));
+        for (std::uint32_t i = 0; i < head.segments; ++i)
+            read.segments.push_back(pds.at(2 + i));
         read.length = head.length;
         read.number = queues_.send.start();
         queues_.send.at(read.number).state = WorkState::AwaitingRead;

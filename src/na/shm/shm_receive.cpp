@@ -28,7 +28,7 @@ constexpr std::uint32_t max_reference_segments = 252;
 }  // namespace
 
 bool ShmEndpoint::poll() {
-    if (!live()) return false;
+    if (!live_.load(std::memory_order_relaxed)) return false;  // the VI's lock orders the rest
     bool moved = false;
     if (!halted_) {
         FrameHeader frame;
@@ -67,9 +67,10 @@ bool ShmEndpoint::idle() {
     queues_.shares_core = idle_polls_ >= long_idle ||
                           reader_->control().producer.cpu.load(std::memory_order_relaxed) == here;
 
-    const bool closed = reader_->control().producer.state.load(std::memory_order_acquire) !=
+    const auto set = [](auto value) { return value != 0; };
+    const bool closed = base::load_then_order(reader_->control().producer.state, set) !=
                         static_cast<std::uint32_t>(EndState::Open);
-    const bool gone = peer_gone_.load(std::memory_order_acquire);
+    const bool gone = base::load_then_order(peer_gone_, set);
     if ((!closed && !gone) || closed_reported_) return false;
     // What the peer published before it closed is still delivered.
     FrameHeader frame;
@@ -81,10 +82,14 @@ bool ShmEndpoint::idle() {
 
 bool ShmEndpoint::handle(const FrameHeader& frame) {
     switch (frame.kind) {
-        case FrameKind::Inline: return handle_inline(frame);
-        case FrameKind::First: return handle_chunk(frame, true);
-        case FrameKind::Next: return handle_chunk(frame, false);
-        case FrameKind::Reference: return handle_reference(frame);
+        case FrameKind::Inline:
+            return handle_inline(frame);
+        case FrameKind::First:
+            return handle_chunk(frame, true);
+        case FrameKind::Next:
+            return handle_chunk(frame, false);
+        case FrameKind::Reference:
+            return handle_reference(frame);
         case FrameKind::Acknowledge:
             if (!handle_acknowledge(frame)) return false;
             break;
@@ -100,18 +105,30 @@ bool ShmEndpoint::handle(const FrameHeader& frame) {
                                                            : EndpointEvent::RdmaWriteRefused);
             if (queues_.reliable()) halted_ = true;
             break;
-        case FrameKind::RdmaWriteFirst: return handle_rdma_write(frame, true);
-        case FrameKind::RdmaWriteNext: return handle_rdma_write(frame, false);
-        case FrameKind::RdmaReadRequest: return handle_read_request(frame);
-        case FrameKind::RdmaReadData: return handle_read_data(frame);
+        case FrameKind::RdmaWriteFirst:
+            return handle_rdma_write(frame, true);
+        case FrameKind::RdmaWriteNext:
+            return handle_rdma_write(frame, false);
+        case FrameKind::RdmaReadRequest:
+            return handle_read_request(frame);
+        case FrameKind::RdmaReadData:
+            return handle_read_data(frame);
         case FrameKind::ArenaOffer:
             if (arena_answers_.size() < 1024 &&
                 peer_->arena_address(connection_, frame.argument, 0, 0) != nullptr)
                 arena_answers_.push_back(frame.argument);
             break;
-        case FrameKind::ArenaMapped: arenas_mapped_.insert(frame.argument); break;
+        case FrameKind::ArenaMapped:
+            // Only answers count, or a peer could fill this side's memory with them.
+            if (!arenas_offered_.contains(frame.argument)) {
+                violation("an answer to an offer that was not made");
+                return false;
+            }
+            arenas_mapped_.insert(frame.argument);
+            break;
         case FrameKind::None:
-        case FrameKind::Pad: break;
+        case FrameKind::Pad:
+            break;
     }
     reader_->advance(frame);
     return true;
@@ -219,6 +236,12 @@ void ShmEndpoint::scatter(std::uint32_t offset, std::uint32_t bytes) {
             skip -= pd.length;
             continue;
         }
+        // The memory may have been deregistered since the last chunk, and even unmapped.
+        if (offset != 0 && !check_local(pd)) {
+            incoming_.status |= status_protection;
+            incoming_.discard = true;
+            return;
+        }
         const std::uint32_t piece = std::min(pd.length - skip, bytes - taken);
         reader_->take(taken, reinterpret_cast<std::byte*>(pd.address) + skip, piece);
         taken += piece;
@@ -280,7 +303,8 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
         return false;
     }
     std::uint64_t sum = 0;
-    for (const auto& pd : segments) sum += pd.length;
+    for (const auto& pd : segments)
+        sum += pd.length;
     if (sum != total) {
         violation("a reference whose segments do not add up");
         return false;
@@ -291,7 +315,6 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
     if (!incoming_.discard && !fetch(total, segments, path)) {
         incoming_.status |= status_transport;
         incoming_.discard = true;
-        halted_ = true;
         if (peer_->gone()) queues_.report(EndpointEvent::PeerDied);
     }
     const bool acknowledged_by_level = queues_.acknowledged();
@@ -348,11 +371,11 @@ void ShmEndpoint::acknowledge(std::uint32_t status) {
     if (queues_.acknowledged()) owe_acknowledgement(status);
 }
 
-bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right) const {
-    ka::Region region;
-    return agent_.rmmt().find(pd.handle, region) && region.contains(pd.address, pd.length) &&
-           (region.rights & right) == right &&
-           (region.tag == queues_.local.tag || (queues_.local.flags & ka::endpoint_any_tag) != 0);
+bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right) {
+    const ka::Region* region;
+    return region_cache_.find(agent_.rmmt(), pd.handle, region) &&
+           region->contains(pd.address, pd.length) && (region->rights & right) == right &&
+           (region->tag == queues_.local.tag || (queues_.local.flags & ka::endpoint_any_tag) != 0);
 }
 
 void ShmEndpoint::violation(const char* what) {

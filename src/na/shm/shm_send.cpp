@@ -31,9 +31,12 @@ bool ShmEndpoint::start_next() {
                 peer_can_fetch(head))
                 return send_reference(head);
             return send_chunks(head);
-        case Operation::RdmaWrite: return rdma_write(head);
-        case Operation::RdmaRead: return rdma_read(head);
-        case Operation::Receive: break;
+        case Operation::RdmaWrite:
+            return rdma_write(head);
+        case Operation::RdmaRead:
+            return rdma_read(head);
+        case Operation::Receive:
+            break;
     }
     queues_.send.complete(queues_.send.start(), status_format, 0);
     return true;
@@ -107,10 +110,10 @@ bool ShmEndpoint::send_chunks(const ChainHead& head) {
         published_ = true;
     }
     send_offset_ = 0;
-    finish_send(head.length,
-                head.length >= settings_.single_copy_bytes ? base::DataPath::Stream
-                                                           : base::DataPath::Ring,
-                false);
+    finish_send(
+        head.length,
+        head.length >= settings_.single_copy_bytes ? base::DataPath::Stream : base::DataPath::Ring,
+        false);
     return true;
 }
 
@@ -261,15 +264,17 @@ void ShmEndpoint::ring_if_wanted() noexcept {
     auto& wanted = writer_->control().attention.wanted;
     if (wanted.load(std::memory_order_relaxed) == 0) [[likely]]
         return;
-    if (wanted.exchange(0, std::memory_order_seq_cst) != 0) {
-        queues_.counters->wakes_sent.add();
-        peer_->ring(remote_index_);
-    }
+    const std::uint32_t whom = wanted.exchange(0, std::memory_order_seq_cst);
+    if (whom == 0) return;
+    queues_.counters->wakes_sent.add();
+    peer_->ring(remote_index_, whom == static_cast<std::uint32_t>(Wakes::Service) ? Wakes::Service
+                                                                                  : Wakes::Sleeper);
 }
 
 bool ShmEndpoint::unfinished() const {
-    return live() && (awaiting_ != 0 || !reads_.empty() || !served_reads_.empty() ||
-                      !owed_.empty() || !arena_answers_.empty() || queues_.send.has_unstarted());
+    return live_.load(std::memory_order_relaxed) &&
+           (awaiting_ != 0 || !reads_.empty() || !served_reads_.empty() || !owed_.empty() ||
+            !arena_answers_.empty() || queues_.send.has_unstarted());
 }
 
 }  // namespace via::na::shm
