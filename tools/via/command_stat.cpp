@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `via stat`: live counters of the processes that use Viaduct.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "command.hpp"
+#include "counters_snapshot.hpp"
+#include "ka/client.hpp"
+#include "terminal.hpp"
+#include "text_table.hpp"
+
+namespace via::tool {
+namespace {
+
+using base::Result;
+
+struct Options {
+    std::string who;
+    bool once = false;
+    bool json = false;
+    std::optional<double> interval;
+};
+
+/// One process now and, if it was there before, what it did since.
+struct Process {
+    ka::ProcessStatus agent;
+    CountersSnapshot counters;
+    std::optional<Rates> total_rates;
+    std::map<std::size_t, Rates> vi_rates;  ///< by slot
+    std::string problem;                    ///< why there are no counters
+};
+
+bool wanted(const ka::ProcessStatus& process, const std::string& who) {
+    if (who.empty()) return true;
+    std::int32_t pid = 0;
+    const auto [end, error] = std::from_chars(who.data(), who.data() + who.size(), pid);
+    if (error == std::errc{} && end == who.data() + who.size()) return process.pid == pid;
+    return process.program.find(who) != std::string::npos;
+}
+
+class Watch {
+  public:
+    explicit Watch(std::string who) : who_(std::move(who)) {}
+
+    /// A look at all processes that are wanted. NotFound: no agent runs.
+    Result<std::vector<Process>> look() {
+        if (auto attached = attach(); !attached) return std::move(attached).error();
+        auto status = client_->status();
+        if (!status) {
+            client_.reset();  // another agent may be there next time
+            return std::move(status).error();
+        }
+        std::vector<Process> processes;
+        for (const ka::ProcessStatus& one : status.value().processes) {
+            if (one.pid == getpid() || !wanted(one, who_)) continue;
+            Process process;
+            process.agent = one;
+            process.agent.program = printable(one.program);
+            read_counters_of(process);
+            processes.push_back(std::move(process));
+        }
+        before_.clear();
+        for (const Process& process : processes)
+            if (process.problem.empty()) before_[process.agent.pid] = process.counters;
+        return processes;
+    }
+
+  private:
+    Result<void> attach() {
+        if (client_ != nullptr) return {};
+        auto client =
+            ka::AgentClient::attach_if_running({}, base::Deadline::after_milliseconds(3000));
+        if (!client) return std::move(client).error();
+        client_ = std::move(client).value();
+        return {};
+    }
+
+    void read_counters_of(Process& process) {
+        auto file = client_->counters_of(process.agent.pid);
+        if (!file) {
+            process.problem = file.error().sentence;
+            return;
+        }
+        auto counters = read_counters(file.value());
+        if (!counters) {
+            process.problem = counters.error().sentence;
+            return;
+        }
+        process.counters = std::move(counters).value();
+        const auto found = before_.find(process.agent.pid);
+        if (found == before_.end() ||
+            found->second.started_wall_ns != process.counters.started_wall_ns)
+            return;
+        const CountersSnapshot& before = found->second;
+        const std::int64_t span = process.counters.taken_monotonic_ns - before.taken_monotonic_ns;
+        process.total_rates = rates_between(before.totals, process.counters.totals, span);
+        for (const ViSnapshot& vi : process.counters.vis) {
+            const auto same =
+                std::find_if(before.vis.begin(), before.vis.end(),
+                             [&](const ViSnapshot& other) { return other.slot == vi.slot; });
+            if (same != before.vis.end())
+                process.vi_rates[vi.slot] = rates_between(*same, vi, span);
+        }
+    }
+
+    std::string who_;
+    std::unique_ptr<ka::AgentClient> client_;
+    std::map<std::int32_t, CountersSnapshot> before_;
+};
+
+/// 1234567 as "1.23M": what fits into a column.
+std::string short_number(double value) {
+    static constexpr std::array suffixes{"", "k", "M", "G", "T", "P", "E"};
+    std::size_t suffix = 0;
+    while (value >= 999.5 && suffix + 1 < suffixes.size()) {
+        value /= 1000;
+        ++suffix;
+    }
+    if (suffix == 0) return fmt::format("{:.0f}", value);
+    return fmt::format("{:.{}f}{}", value,
+                       value < 9.995   ? 2
+                       : value < 99.95 ? 1
+                                       : 0,
+                       suffixes[suffix]);
+}
+
+std::string short_number(std::uint64_t value) {
+    return short_number(static_cast<double>(value));
+}
+
+std::string time_text(std::int64_t wall_ns) {
+    const time_t seconds = static_cast<time_t>(wall_ns / 1'000'000'000);
+    tm parts{};
+    if (wall_ns < 0 || localtime_r(&seconds, &parts) == nullptr) return "?";
+    return fmt::format("{:%Y-%m-%d %H:%M:%S}", parts);
+}
+
+/// "inline 12, cma 3": the ways that messages took, where any did.
+template <class Numbers>
+std::string by_path(const Numbers& numbers) {
+    std::string text;
+    for (std::size_t path = 0; path < base::data_paths; ++path) {
+        if (!(numbers[path] > 0)) continue;
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                            base::data_path_name(static_cast<base::DataPath>(path)),
+                            short_number(numbers[path]));
+    }
+    return text.empty() ? "-" : text;
+}
+
+std::string per_second(const std::optional<Rates>& rates, double Rates::*member) {
+    return rates ? short_number((*rates).*member) : "";
+}
+
+std::string megabytes(const std::optional<Rates>& rates, double Rates::*member) {
+    return rates ? fmt::format("{:.1f}", (*rates).*member / 1e6) : "";
+}
+
+std::string overview(const std::vector<Process>& processes) {
+    TextTable table;
+    table.add_column("pid");
+    table.add_column("program", Align::Left);
+    for (const char* title : {"VIs", "sent", "received", "sent/s", "recv/s", "MB/s out", "MB/s in",
+                              "RDMA MB/s", "stalls", "sleeps", "errors"})
+        table.add_column(title);
+    for (const Process& process : processes) {
+        if (!process.problem.empty()) {
+            table.add_row({fmt::format("{}", process.agent.pid), process.agent.program,
+                           fmt::format("{}", process.agent.vis)});
+            continue;
+        }
+        const ViSnapshot& totals = process.counters.totals;
+        std::uint64_t errors = 0;
+        for (const ErrorSnapshot& error : process.counters.errors)
+            errors += error.count;
+        table.add_row({fmt::format("{}", process.agent.pid), process.agent.program,
+                       fmt::format("{}", process.counters.vis.size()),
+                       short_number(totals.all_sent()), short_number(totals.all_received()),
+                       per_second(process.total_rates, &Rates::sent_messages),
+                       per_second(process.total_rates, &Rates::received_messages),
+                       megabytes(process.total_rates, &Rates::sent_bytes),
+                       megabytes(process.total_rates, &Rates::received_bytes),
+                       megabytes(process.total_rates, &Rates::rdma_bytes),
+                       short_number(totals.send_stalls), short_number(totals.sleeps),
+                       short_number(errors)});
+    }
+    return table.draw();
+}
+
+std::string details(const Process& process) {
+    if (!process.problem.empty())
+        return fmt::format("process {} {}: {}\n", process.agent.pid, process.agent.program,
+                           printable(process.problem));
+    const ViSnapshot& totals = process.counters.totals;
+    std::string text = fmt::format(
+        "process {} {}, since {}; {} regions of {} bytes, kmem {} bytes\n", process.agent.pid,
+        process.agent.program, time_text(process.counters.started_wall_ns), process.agent.regions,
+        short_number(process.agent.registered_bytes), short_number(process.agent.kmem_bytes));
+    text += fmt::format("  sent by path: {}; received by path: {}\n", by_path(totals.sent_messages),
+                        by_path(totals.received_messages));
+    if (process.total_rates)
+        text += fmt::format("  sent/s by path: {}; received/s by path: {}\n",
+                            by_path(process.total_rates->sent_by_path),
+                            by_path(process.total_rates->received_by_path));
+    text += fmt::format(
+        "  RDMA writes {}, reads {}, {} bytes; big ring {} posts, {} refills; wakes sent {}; "
+        "completed in error {}\n",
+        short_number(totals.rdma_writes), short_number(totals.rdma_reads),
+        short_number(totals.rdma_bytes), short_number(totals.big_ring_posts),
+        short_number(totals.big_ring_refills), short_number(totals.wakes_sent),
+        short_number(totals.completed_in_error));
+
+    TextTable table;
+    table.add_column("VI");
+    for (const char* title : {"device", "state", "reliability"})
+        table.add_column(title, Align::Left);
+    for (const char* title : {"peer", "sent", "received", "sent/s", "recv/s", "MB/s out", "MB/s in",
+                              "RDMA/s", "stalls", "sleeps", "big ring", "failed"})
+        table.add_column(title);
+    table.add_column("paths sent", Align::Left);
+    for (const ViSnapshot& vi : process.counters.vis) {
+        std::optional<Rates> rates;
+        if (const auto found = process.vi_rates.find(vi.slot); found != process.vi_rates.end())
+            rates = found->second;
+        table.add_row(
+            {fmt::format("{}", vi.slot), vi.device, std::string(vi_state_name(vi.state)),
+             std::string(reliability_name(vi.reliability)),
+             vi.peer_pid == 0 ? "-" : fmt::format("{}", vi.peer_pid), short_number(vi.all_sent()),
+             short_number(vi.all_received()), per_second(rates, &Rates::sent_messages),
+             per_second(rates, &Rates::received_messages), megabytes(rates, &Rates::sent_bytes),
+             megabytes(rates, &Rates::received_bytes), per_second(rates, &Rates::rdma_operations),
+             short_number(vi.send_stalls), short_number(vi.sleeps), short_number(vi.big_ring_posts),
+             short_number(vi.completed_in_error), by_path(vi.sent_messages)});
+    }
+    if (!process.counters.vis.empty()) text += table.draw("  ");
+    for (const ErrorSnapshot& error : process.counters.errors)
+        text +=
+            fmt::format("  error {}x, {} .. {}: {}\n", error.count, time_text(error.first_wall_ns),
+                        time_text(error.last_wall_ns), error.text);
+    return text;
+}
+
+std::string picture(const std::vector<Process>& processes, const std::string& who) {
+    if (processes.empty())
+        return who.empty() ? "No process uses Viaduct at the moment.\n"
+                           : fmt::format("No process '{}' uses Viaduct.\n", printable(who));
+    std::string text = overview(processes);
+    // Without a choice only the overview, but what is wrong is always said.
+    for (const Process& process : processes)
+        if (!who.empty() || processes.size() == 1)
+            text += "\n" + details(process);
+        else if (!process.problem.empty())
+            text += "\n" + details(process);
+    return text;
+}
+
+nlohmann::json path_json(const std::array<std::uint64_t, base::data_paths>& numbers) {
+    nlohmann::json object;
+    for (std::size_t path = 0; path < base::data_paths; ++path)
+        object[std::string(base::data_path_name(static_cast<base::DataPath>(path)))] =
+            numbers[path];
+    return object;
+}
+
+nlohmann::json vi_json(const ViSnapshot& vi) {
+    return {{"sent_messages", vi.all_sent()},
+            {"received_messages", vi.all_received()},
+            {"sent_by_path", path_json(vi.sent_messages)},
+            {"received_by_path", path_json(vi.received_messages)},
+            {"sent_bytes", vi.sent_bytes},
+            {"received_bytes", vi.received_bytes},
+            {"rdma_writes", vi.rdma_writes},
+            {"rdma_reads", vi.rdma_reads},
+            {"rdma_bytes", vi.rdma_bytes},
+            {"send_stalls", vi.send_stalls},
+            {"big_ring_posts", vi.big_ring_posts},
+            {"big_ring_refills", vi.big_ring_refills},
+            {"completed_in_error", vi.completed_in_error},
+            {"sleeps", vi.sleeps},
+            {"wakes_sent", vi.wakes_sent}};
+}
+
+nlohmann::json rates_json(const Rates& rates) {
+    return {{"seconds", rates.seconds},
+            {"sent_messages_per_s", rates.sent_messages},
+            {"received_messages_per_s", rates.received_messages},
+            {"sent_mb_per_s", rates.sent_bytes / 1e6},
+            {"received_mb_per_s", rates.received_bytes / 1e6},
+            {"rdma_operations_per_s", rates.rdma_operations},
+            {"rdma_mb_per_s", rates.rdma_bytes / 1e6},
+            {"sleeps_per_s", rates.sleeps},
+            {"stalls_per_s", rates.stalls}};
+}
+
+nlohmann::json as_json(const Process& process) {
+    nlohmann::json object{{"pid", process.agent.pid},
+                          {"program", process.agent.program},
+                          {"uid", process.agent.uid},
+                          {"attached_seconds", process.agent.attached_seconds},
+                          {"regions", process.agent.regions},
+                          {"registered_bytes", process.agent.registered_bytes},
+                          {"kmem_bytes", process.agent.kmem_bytes}};
+    if (!process.problem.empty()) {
+        object["problem"] = process.problem;
+        return object;
+    }
+    object["started_unix_s"] = process.counters.started_wall_ns / 1'000'000'000;
+    object["totals"] = vi_json(process.counters.totals);
+    if (process.total_rates) object["rates"] = rates_json(*process.total_rates);
+    object["vis"] = nlohmann::json::array();
+    for (const ViSnapshot& vi : process.counters.vis) {
+        nlohmann::json entry = vi_json(vi);
+        entry["slot"] = vi.slot;
+        entry["device"] = vi.device;
+        entry["state"] = vi_state_name(vi.state);
+        entry["reliability"] = reliability_name(vi.reliability);
+        entry["peer_pid"] = vi.peer_pid;
+        if (const auto found = process.vi_rates.find(vi.slot); found != process.vi_rates.end())
+            entry["rates"] = rates_json(found->second);
+        object["vis"].push_back(entry);
+    }
+    object["errors"] = nlohmann::json::array();
+    for (const ErrorSnapshot& error : process.counters.errors)
+        object["errors"].push_back({{"count", error.count},
+                                    {"first_unix_ns", error.first_wall_ns},
+                                    {"last_unix_ns", error.last_wall_ns},
+                                    {"text", error.text}});
+    return object;
+}
+
+nlohmann::json as_json(const std::vector<Process>& processes) {
+    auto list = nlohmann::json::array();
+    for (const Process& process : processes)
+        list.push_back(as_json(process));
+    return {{"agent_running", true}, {"processes", list}};
+}
+
+void sleep_for(double seconds) {
+    timespec span{};
+    span.tv_sec = static_cast<time_t>(seconds);
+    span.tv_nsec = static_cast<long>((seconds - static_cast<double>(span.tv_sec)) * 1e9);
+    nanosleep(&span, nullptr);
+}
+
+bool no_agent(const base::Error& error) {
+    return error.code == base::Code::NotFound;
+}
+
+/// What was asked for is not there: a failure if a process was named, else a plain answer.
+int say_none_runs(const Options& options) {
+    if (options.json)
+        print_json_line({{"agent_running", false}, {"processes", nlohmann::json::array()}});
+    else
+        fmt::print("No kernel agent runs, so no process uses Viaduct.\n");
+    return options.who.empty() ? status_good : status_failed;
+}
+
+int look_once(const Options& options) {
+    Watch watch(options.who);
+    auto processes = watch.look();
+    if (processes && options.interval) {
+        sleep_for(*options.interval);
+        processes = watch.look();
+    }
+    if (!processes)
+        return no_agent(processes.error()) ? say_none_runs(options)
+                                           : report_failure(processes.error());
+    if (options.json)
+        print_json(as_json(processes.value()));
+    else
+        fmt::print("{}", picture(processes.value(), options.who));
+    return processes.value().empty() && !options.who.empty() ? status_failed : status_good;
+}
+
+/// One JSON line an interval, until the reader goes away.
+int stream(const Options& options) {
+    Watch watch(options.who);
+    for (;;) {
+        const auto processes = watch.look();
+        if (processes)
+            print_json_line(as_json(processes.value()));
+        else if (no_agent(processes.error()))
+            (void)say_none_runs(options);
+        else
+            return report_failure(processes.error());
+        if (ferror(stdout)) return status_good;
+        sleep_for(options.interval.value_or(1));
+    }
+}
+
+int watch_on_screen(const Options& options) {
+    Watch watch(options.who);
+    double interval = options.interval.value_or(1);
+    Screen screen;
+    for (;;) {
+        const auto processes = watch.look();
+        std::string text = fmt::format(
+            "via stat{}{}: every {:g} s; q ends, + and - change the time, space looks "
+            "at once\n\n",
+            options.who.empty() ? "" : " ", printable(options.who), interval);
+        if (processes)
+            text += picture(processes.value(), options.who);
+        else if (no_agent(processes.error()))
+            text += "No kernel agent runs, so no process uses Viaduct.\n";
+        else
+            text += processes.error().sentence + "\n";
+        screen.show(text);
+        switch (screen.wait_for_key(
+            base::Deadline::after(static_cast<base::Nanoseconds>(interval * 1e9)))) {
+            case 'q':
+            case 'Q':
+            case 27:
+                return status_good;
+            case '+':
+                interval = std::min(interval * 2, 3600.0);
+                break;
+            case '-':
+                interval = std::max(interval / 2, 0.125);
+                break;
+            default:
+                break;
+        }
+    }
+}
+
+int run(const Options& options) {
+    if (options.once) return look_once(options);
+    if (options.json) return stream(options);
+    if (Screen::possible()) return watch_on_screen(options);
+    return look_once(options);  // nobody to press q
+}
+
+}  // namespace
+
+void add_stat_command(CLI::App& app, int& status) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("stat", "Watch the live counters of the processes that use Viaduct");
+    command->add_option("who", options->who, "A process number or a part of a program's name");
+    command->add_flag("--once", options->once, "Look once (twice with --interval, for rates)");
+    command->add_flag("--json", options->json, "Print JSON; without --once a line each interval");
+    command->add_option("--interval,-i", options->interval, "Seconds between two looks")
+        ->check(CLI::Range(0.01, 86400.0));
+    command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace via::tool

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A copy of another process's counters page, as far as it can be believed: that process writes it
+// while we read and may write anything.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/counters.hpp"
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+namespace via::tool {
+
+struct ViSnapshot {
+    std::size_t slot = 0;
+    std::uint64_t state = 0;  ///< VIP_VI_STATE, or anything
+    std::uint64_t peer_pid = 0;
+    std::uint64_t reliability = 0;
+    std::string device;
+    std::array<std::uint64_t, base::data_paths> sent_messages{};
+    std::array<std::uint64_t, base::data_paths> received_messages{};
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t received_bytes = 0;
+    std::uint64_t rdma_writes = 0;
+    std::uint64_t rdma_reads = 0;
+    std::uint64_t rdma_bytes = 0;
+    std::uint64_t send_stalls = 0;
+    std::uint64_t big_ring_posts = 0;
+    std::uint64_t big_ring_refills = 0;
+    std::uint64_t completed_in_error = 0;
+    std::uint64_t sleeps = 0;
+    std::uint64_t wakes_sent = 0;
+
+    [[nodiscard]] std::uint64_t all_sent() const;
+    [[nodiscard]] std::uint64_t all_received() const;
+    void add(const ViSnapshot& other);
+};
+
+struct ErrorSnapshot {
+    std::uint64_t count = 0;
+    std::int64_t first_wall_ns = 0;
+    std::int64_t last_wall_ns = 0;
+    std::string text;
+};
+
+struct CountersSnapshot {
+    std::int32_t pid = 0;
+    std::string program;
+    std::int64_t started_wall_ns = 0;
+    std::int64_t taken_monotonic_ns = 0;
+    std::vector<ViSnapshot> vis;  ///< those in use
+    ViSnapshot totals;            ///< those in use and those that are gone
+    std::vector<ErrorSnapshot> errors;
+};
+
+/// Reads with pread, never through a mapping: a page that cannot be had is an error and no signal.
+[[nodiscard]] base::Result<CountersSnapshot> read_counters(const base::UniqueFd& file);
+
+/// What happened between two snapshots of one process, a second.
+struct Rates {
+    double seconds = 0;
+    double sent_messages = 0;
+    double received_messages = 0;
+    double sent_bytes = 0;
+    double received_bytes = 0;
+    double rdma_operations = 0;
+    double rdma_bytes = 0;
+    double sleeps = 0;
+    double stalls = 0;
+    std::array<double, base::data_paths> sent_by_path{};
+    std::array<double, base::data_paths> received_by_path{};
+};
+
+/// A counter that went backwards (another VI took the slot) counts from zero.
+[[nodiscard]] Rates rates_between(const ViSnapshot& before, const ViSnapshot& after,
+                                  std::int64_t nanoseconds);
+
+[[nodiscard]] std::string_view vi_state_name(std::uint64_t state);
+[[nodiscard]] std::string_view reliability_name(std::uint64_t bit);
+
+}  // namespace via::tool

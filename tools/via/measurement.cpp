@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "measurement.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "size_list.hpp"
+#include "supervisor.hpp"
+
+namespace via::tool {
+namespace {
+
+using base::Result;
+
+/// What two sides that were started separately meet at if nothing else is said.
+std::string usual_discriminator(Program program) {
+    return fmt::format("via-{}", to_text(program));
+}
+
+/// Nobody else's: 16 bytes, which every device can carry.
+std::string fresh_discriminator() {
+    std::uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = static_cast<std::uint64_t>(base::monotonic_now());
+    return fmt::format("via-{:012x}", random & 0xFFFF'FFFF'FFFFU);
+}
+
+template <class Kind>
+Kind kind_from(const std::string& text, std::initializer_list<Kind> kinds) {
+    // The command line has let only known words through.
+    for (const Kind kind : kinds)
+        if (to_text(kind) == text) return kind;
+    return *kinds.begin();
+}
+
+TestTerms test_terms(const MeasurementOptions& options, Program program, std::uint64_t bytes) {
+    TestTerms terms;
+    terms.program = program;
+    terms.memory = kind_from(options.memory, {MemoryKind::Heap, MemoryKind::Kmem});
+    terms.bytes = bytes;
+    if (program == Program::Pingpong) return terms;
+    terms.window = options.window.value_or(default_window(bytes));
+    terms.buffers = options.buffers.value_or(default_buffers(bytes, terms.window));
+    // Contents can only be checked while they are not overwritten.
+    if (options.check) terms.buffers = terms.window;
+    terms.buffers = std::min(terms.buffers, terms.window);
+    return terms;
+}
+
+base::Error misuse(std::string sentence) {
+    return {base::Code::InvalidArgument, std::move(sentence)};
+}
+
+}  // namespace
+
+void add_measurement_options(CLI::App& command, Program program, MeasurementOptions& options) {
+    const bool pingpong = program == Program::Pingpong;
+    if (!pingpong) {
+        options.bytes = "4096";
+        // A stream has one value a repetition, so there must be some for a median.
+        options.repetitions = 11;
+    }
+    command.add_option("--device", options.device, "The NIC to measure")->capture_default_str();
+    command
+        .add_option("--bytes,--sizes,-b", options.bytes,
+                    "Message size: 8, 4k, a list 8,64,4k or a range 8:4m (doubling), 8:4m:4")
+        ->capture_default_str();
+    command
+        .add_option("--iterations,-n", options.iterations,
+                    pingpong
+                        ? "Round trips in a repetition (default: as many as fit into --seconds)"
+                        : "Messages in a repetition (default: as many as fit into --seconds)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    command.add_option("--warmup", options.warmup, "Untimed ones before the first repetition")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+    command.add_option("--repetitions,-r", options.repetitions, "How often to measure each size")
+        ->check(CLI::Range(1U, 10000U))
+        ->capture_default_str();
+    command
+        .add_option("--seconds", options.seconds, "Time for each size if --iterations is not given")
+        ->check(CLI::Range(0.001, 86400.0))
+        ->capture_default_str();
+    command.add_option("--memory", options.memory, "Where messages lie: heap or kmem")
+        ->check(CLI::IsMember({"heap", "kmem"}))
+        ->capture_default_str();
+    command.add_option("--wait", options.wait, "poll for completions or block until they come")
+        ->check(CLI::IsMember({"poll", "block"}))
+        ->capture_default_str();
+    command.add_option("--reliability", options.reliability, "unreliable, delivery or reception")
+        ->check(CLI::IsMember({"unreliable", "delivery", "reception"}))
+        ->capture_default_str();
+    command.add_option("--operation", options.operation, "send, rdma-write or rdma-read")
+        ->check(CLI::IsMember({"send", "rdma-write", "rdma-read"}))
+        ->capture_default_str();
+    command.add_flag("--cq", options.completion_queue,
+                     "Learn of completions through a completion queue");
+    command
+        .add_option("--idle-vis", options.idle_vis,
+                    "Further connected VIs on the same completion queue (implies --cq)")
+        ->check(CLI::Range(0U, most_idle_vis));
+    command.add_flag("--check", options.check, "Verify every byte (and measure that too)");
+    if (pingpong) {
+        command
+            .add_option("--batch", options.batch,
+                        "Round trips between two looks at the clock (default: 16 for small ones)")
+            ->check(CLI::Range(1U, 1U << 20));
+        command.add_flag("--histogram", options.histogram, "Show how the times spread");
+    } else {
+        command
+            .add_option("--window,-w", options.window, "Receives posted ahead (default: by size)")
+            ->check(CLI::Range(1U, most_window));
+        command
+            .add_option("--buffers", options.buffers,
+                        "Buffers on each side, used in turn (default: as fill 256k)")
+            ->check(CLI::Range(1U, most_window));
+    }
+    command.add_option("--cpus", options.cpus,
+                       "Processors to pin client and server to, such as 0,1, or none");
+    auto* server = command
+                       .add_option("--server", options.server,
+                                   "Only serve: wait for one client (at this DISCRIMINATOR)")
+                       ->expected(0, 1)
+                       ->type_name("[DISCRIMINATOR]");
+    auto* connect = command
+                        .add_option("--connect", options.connect,
+                                    "Only be the client of the server at NAME[:DISCRIMINATOR]")
+                        ->type_name("NAME[:DISCRIMINATOR]");
+    server->excludes(connect);
+    command.add_option("--timeout", options.timeout, "Seconds to wait for the other side")
+        ->check(CLI::Range(0.1, 86400.0))
+        ->capture_default_str();
+    command.add_flag("--json", options.json, "Print JSON");
+}
+
+Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program) {
+    SessionPlan plan;
+    plan.device = options.device;
+    plan.patience = static_cast<base::Nanoseconds>(options.timeout * 1e9);
+    plan.histogram = options.histogram || options.json;
+    plan.terms.reliability =
+        kind_from(options.reliability,
+                  {Reliability::Delivery, Reliability::Unreliable, Reliability::Reception});
+    plan.terms.wait = kind_from(options.wait, {WaitKind::Poll, WaitKind::Block});
+    plan.terms.operation =
+        kind_from(options.operation, {Operation::Send, Operation::RdmaWrite, Operation::RdmaRead});
+    plan.terms.completion_queue = options.completion_queue || options.idle_vis.has_value();
+    plan.terms.idle_vis = options.idle_vis.value_or(0);
+    plan.terms.check = options.check;
+    if (plan.terms.operation == Operation::RdmaRead &&
+        plan.terms.reliability == Reliability::Unreliable)
+        return misuse("there is no RDMA read without reliability; give --reliability delivery");
+    if (options.check && options.buffers)
+        return misuse("--check needs a buffer for each message under way; leave --buffers out");
+
+    auto sizes = parse_size_list(options.bytes);
+    if (!sizes) return std::move(sizes).error();
+    for (const std::uint64_t bytes : sizes.value()) {
+        if (bytes > most_bytes - 1)
+            return misuse(fmt::format("{} bytes are more than a descriptor can hold ({})", bytes,
+                                      most_bytes - 1));
+        if (bytes == 0 && plan.terms.operation != Operation::Send)
+            return misuse("an RDMA operation needs at least one byte");
+        TestPlan test;
+        test.terms = test_terms(options, program, bytes);
+        test.iterations = options.iterations;
+        test.warmup = options.warmup;
+        test.batch = options.batch;
+        test.repetitions = options.repetitions;
+        test.seconds = options.seconds;
+        plan.tests.push_back(test);
+    }
+
+    plan.discriminator = fresh_discriminator();
+    if (options.server)
+        plan.discriminator =
+            options.server->empty() ? usual_discriminator(program) : *options.server;
+    if (options.connect) {
+        const std::size_t colon = options.connect->find(':');
+        plan.host = options.connect->substr(0, colon);
+        plan.discriminator = usual_discriminator(program);
+        if (colon != std::string::npos) plan.discriminator = options.connect->substr(colon + 1);
+        if (plan.host->empty() || plan.discriminator.empty())
+            return misuse(fmt::format(
+                "'{}' names no server; write --connect NAME or --connect NAME:DISCRIMINATOR",
+                *options.connect));
+    }
+    return plan;
+}
+
+Result<CpuPair> cpus_for(const MeasurementOptions& options) {
+    const std::vector<Processor> processors = usable_processors();
+    return options.cpus ? parse_cpus(*options.cpus, processors) : choose_cpus(processors);
+}
+
+Result<void> measure_here(SessionPlan plan, const CpuPair& cpus, const ResultHandler& on_result) {
+    SupervisorOptions options;
+    options.quiet_limit = plan.patience;
+    options.on_report = [&](const nlohmann::json& report) {
+        if (report.contains("result")) on_result(report["result"]);
+    };
+    const std::vector<Side> sides{
+        {"server", cpus.second, [&](SideReporter& reporter) { return run_server(plan, reporter); }},
+        {"client", cpus.first, [&](SideReporter& reporter) { return run_client(plan, reporter); }}};
+    return run_sides(sides, options);
+}
+
+Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options, Program program) {
+    auto plan = make_plan(options, program);
+    if (!plan) return std::move(plan).error();
+    auto cpus = cpus_for(options);
+    if (!cpus) return std::move(cpus).error();
+    std::vector<nlohmann::json> results;
+    const auto keep = [&](const nlohmann::json& result) {
+        results.push_back(result);
+        auto& used = results.back()["cpus"] = nlohmann::json::array();
+        for (const auto& cpu : {cpus.value().first, cpus.value().second})
+            if (cpu) used.push_back(*cpu);
+    };
+    Result<void> outcome;
+    if (!options.server && !options.connect) {
+        outcome = measure_here(plan.value(), cpus.value(), keep);
+    } else {
+        SupervisorOptions watch;
+        // The side itself gives up first, because it can say more.
+        watch.quiet_limit = plan.value().patience + 5'000'000'000;
+        watch.on_report = [&](const nlohmann::json& report) {
+            if (report.contains("result")) keep(report["result"]);
+        };
+        const bool serves = options.server.has_value();
+        const Side side{serves ? "server" : "client",
+                        serves ? cpus.value().second : cpus.value().first,
+                        [&](SideReporter& reporter) {
+                            return serves ? run_server(plan.value(), reporter)
+                                          : run_client(plan.value(), reporter);
+                        }};
+        outcome = run_sides({side}, watch);
+    }
+    if (!outcome) return std::move(outcome).error();
+    return results;
+}
+
+nlohmann::json joined(const std::vector<nlohmann::json>& results) {
+    if (results.size() == 1) return results.front();
+    return {{"results", results}};
+}
+
+std::string headline(const MeasurementOptions& options, Program program) {
+    std::string line =
+        fmt::format("{} on {}: {} from {} memory, {} reliability, {}", to_text(program),
+                    options.device, options.operation, options.memory, options.reliability,
+                    options.wait == "poll" ? "polling" : "blocking");
+    if (options.completion_queue || options.idle_vis)
+        line += fmt::format(", through a completion queue with {} further VIs",
+                            options.idle_vis.value_or(0));
+    if (options.check) line += ", every byte checked";
+    if (const auto cpus = cpus_for(options)) line += ", " + describe(cpus.value());
+    return line;
+}
+
+}  // namespace via::tool

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `pingpong` and `window` have in common: their options, and starting the sides.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cpu_choice.hpp"
+#include "session.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace via::tool {
+
+/// As they stand on the command line.
+struct MeasurementOptions {
+    std::string device = "shm0";
+    std::string bytes = "8";
+    std::optional<std::uint64_t> iterations;
+    std::optional<std::uint64_t> warmup;
+    std::uint32_t repetitions = 5;
+    double seconds = 1;
+    std::string memory = "heap";
+    std::string wait = "poll";
+    std::string reliability = "delivery";
+    std::string operation = "send";
+    std::optional<std::uint32_t> idle_vis;
+    bool completion_queue = false;
+    bool check = false;
+    std::optional<std::uint32_t> window;
+    std::optional<std::uint32_t> buffers;
+    std::optional<std::uint32_t> batch;
+    std::optional<std::string> cpus;
+    std::optional<std::string> server;   ///< set: be the server; the text is a discriminator
+    std::optional<std::string> connect;  ///< NAME[:DISCRIMINATOR]
+    double timeout = 30;
+    bool json = false;
+    bool histogram = false;
+};
+
+/// Adds the options of `program`. The options must live as long as the command.
+void add_measurement_options(CLI::App& command, Program program, MeasurementOptions& options);
+
+/// The plan that the options ask for; InvalidArgument says what is wrong with them.
+[[nodiscard]] base::Result<SessionPlan> make_plan(const MeasurementOptions& options,
+                                                  Program program);
+
+/// The processors for the client (first) and the server.
+[[nodiscard]] base::Result<CpuPair> cpus_for(const MeasurementOptions& options);
+
+using ResultHandler = std::function<void(const nlohmann::json&)>;
+
+/// Client and server as two processes of this machine; `on_result` gets each result as it comes.
+[[nodiscard]] base::Result<void> measure_here(SessionPlan plan, const CpuPair& cpus,
+                                              const ResultHandler& on_result);
+
+/// What a whole command does but for showing the results: runs what the options ask for (both
+/// sides, the server or the client) and returns all results; the server has none.
+[[nodiscard]] base::Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options,
+                                                                Program program);
+
+/// The results as JSON: a single one as it is, several as {"results": [...]}.
+[[nodiscard]] nlohmann::json joined(const std::vector<nlohmann::json>& results);
+
+/// "4096 bytes" of memory, waiting and so on in one line for people.
+[[nodiscard]] std::string headline(const MeasurementOptions& options, Program program);
+
+}  // namespace via::tool

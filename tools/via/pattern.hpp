@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Contents of messages for --check: every byte depends on its place and on the message's number,
+// so that a lost, doubled, shifted or torn message shows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace via::tool {
+
+void fill_pattern(std::byte* buffer, std::size_t bytes, std::uint64_t number);
+
+/// The offset of the first byte that is not the pattern's.
+[[nodiscard]] std::optional<std::size_t> find_wrong_byte(const std::byte* buffer, std::size_t bytes,
+                                                         std::uint64_t number);
+
+}  // namespace via::tool
