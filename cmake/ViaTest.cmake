@@ -23,7 +23,7 @@ function(via_test)
         ${ARG_LIBS} via_compile GTest::gtest GTest::gtest_main)
     target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     # What is tested is optimized; the tests themselves need not be, and compile faster so.
-    target_compile_options(${ARG_NAME} PRIVATE -O1)
+    target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
     add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} ${ARG_ARGUMENTS})
     set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
     via_test_environment(${ARG_NAME} ${ARG_ENVIRONMENT})

@@ -5,6 +5,15 @@
 #include <atomic>
 #include <cstddef>
 
+// ThreadSanitizer does not know fences; g++ and clang say differently that it is there.
+#if defined(__SANITIZE_THREAD__)
+#define VIA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VIA_THREAD_SANITIZER 1
+#endif
+#endif
+
 namespace via::base {
 
 inline constexpr std::size_t cache_line = 64;
@@ -30,7 +39,7 @@ inline void prefetch_for_write(const void* address) noexcept {
 /// earlier releasing stores to leave the core, as a plain acquiring load would.
 template <class T, class Wanted>
 [[nodiscard]] inline T load_then_order(const std::atomic<T>& word, Wanted wanted) noexcept {
-#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__aarch64__) && !defined(VIA_THREAD_SANITIZER)
     const T value = word.load(std::memory_order_relaxed);
     if (wanted(value)) std::atomic_thread_fence(std::memory_order_acquire);
     return value;

@@ -38,10 +38,11 @@ ShmEndpoint::ShmEndpoint(ShmNicAgent& agent, QueuePair& queues, EndpointOwner& o
       settings_(agent.settings()) {}
 
 ShmEndpoint::~ShmEndpoint() {
-    // Poll group and service thread let go of it first; they hold their locks while they look.
+    // Service thread and poll groups let go of it first; they hold their locks while they look. The
+    // service thread before the groups, because it could hand it to them again.
+    agent_.remove(*this);
     for (ShmPollGroup* group : groups_)
         if (group != nullptr) group->remove(*this);
-    agent_.remove(*this);
     disconnect();
 }
 

@@ -74,6 +74,8 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] std::uint64_t connection() const noexcept {
         return connection_.load(std::memory_order_acquire);
     }
+    /// The next poll looks for what no frame shows.
+    void rung() noexcept { rung_.store(true, std::memory_order_relaxed); }
     void peer_died() noexcept { peer_gone_.store(true, std::memory_order_release); }
     [[nodiscard]] bool shares_core() const noexcept { return queues_.shares_core; }
     [[nodiscard]] const ka::EndpointAttributes& local_attributes() const noexcept {
@@ -192,6 +194,7 @@ class ShmEndpoint final : public Endpoint {
     bool halted_ = false;     ///< an error on a reliable connection: the user agent will end it
     bool closed_reported_ = false;
     std::atomic<bool> peer_gone_{false};
+    std::atomic<bool> rung_{false};
 
     std::uint32_t send_offset_ = 0;  ///< progress of the front chain when it goes in chunks
     std::uint64_t acknowledge_cursor_ = 0;

@@ -120,6 +120,7 @@ void ShmNicAgent::collect_marks(bool visit_all) {
             for (std::size_t i = bit; i < endpoints_.size(); i += doorbell_endpoints) {
                 ShmEndpoint* endpoint = endpoints_[i];
                 if (endpoint == nullptr) continue;
+                endpoint->rung();
                 endpoint->wake_groups();
                 if (visit_all) endpoint->owner().progress();
             }

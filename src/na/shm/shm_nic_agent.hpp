@@ -107,7 +107,7 @@ class ShmPollGroup final : public PollGroup {
         ShmEndpoint* endpoint;
         std::uint32_t last_arrival;  ///< sweep number
     };
-    void take_woken();
+    bool take_woken();
     void sweep();
 
     ShmNicAgent& agent_;
@@ -119,6 +119,7 @@ class ShmPollGroup final : public PollGroup {
 
     base::SpinLock woken_lock_;
     std::vector<ShmEndpoint*> woken_;
+    std::size_t woken_limit_ = 64;  ///< from this size on it is searched for duplicates
     std::atomic<bool> any_woken_{false};
 };
 

@@ -11,14 +11,18 @@ namespace {
 constexpr std::uint32_t polls_per_sweep = 4096;
 constexpr std::uint32_t polls_per_look = 64;
 
+void remove_duplicates(std::vector<ShmEndpoint*>& endpoints) {
+    std::sort(endpoints.begin(), endpoints.end());
+    endpoints.erase(std::unique(endpoints.begin(), endpoints.end()), endpoints.end());
+}
+
 }  // namespace
 
 bool ShmPollGroup::poll() {
     // Whoever holds the lock is polling this group already.
     if (!lock_.try_lock()) return false;
     if (agent_.any_mark()) agent_.collect_marks(false);
-    if (any_woken_.load(std::memory_order_acquire)) take_woken();
-    bool found = false;
+    bool found = any_woken_.load(std::memory_order_acquire) && take_woken();
     for (Active& active : active_) {
         if (!active.endpoint->arrival_visible()) continue;
         active.last_arrival = sweeps_;
@@ -41,17 +45,23 @@ bool ShmPollGroup::poll() {
 
 void ShmPollGroup::woken(ShmEndpoint& endpoint) {
     woken_lock_.lock();
+    // Peers may ring for long while nobody polls this group.
+    if (woken_.size() >= woken_limit_) {
+        remove_duplicates(woken_);
+        woken_limit_ = std::max<std::size_t>(64, 2 * woken_.size());
+    }
     woken_.push_back(&endpoint);
     any_woken_.store(true, std::memory_order_release);
     woken_lock_.unlock();
 }
 
-void ShmPollGroup::take_woken() {
+bool ShmPollGroup::take_woken() {
     woken_lock_.lock();
     std::vector<ShmEndpoint*> woken;
     woken.swap(woken_);
     any_woken_.store(false, std::memory_order_relaxed);
     woken_lock_.unlock();
+    remove_duplicates(woken);
     for (ShmEndpoint* endpoint : woken) {
         const bool known = std::any_of(active_.begin(), active_.end(),
                                        [&](const Active& a) { return a.endpoint == endpoint; });
@@ -59,6 +69,7 @@ void ShmPollGroup::take_woken() {
         // A ring may also say that the peer has closed, which no frame shows.
         endpoint->owner().progress();
     }
+    return !woken.empty();
 }
 
 /// Endpoints that were silent since the last sweep are left to ring.

@@ -55,6 +55,10 @@ bool ShmEndpoint::poll() {
         idle_polls_ = 0;
         return true;
     }
+    if (rung_.load(std::memory_order_relaxed)) [[unlikely]] {
+        rung_.store(false, std::memory_order_relaxed);
+        idle_polls_ = 0;
+    }
     if ((idle_polls_++ % idle_look) == 0) return idle();
     return false;
 }
