@@ -42,10 +42,3 @@ function(via_library name)
     target_include_directories(${name} PUBLIC
         ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 endfunction()
-
-# While parts of the tree are still being written: a folder joins the build with its CMakeLists.txt.
-macro(via_add_if_present folder)
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
-        add_subdirectory(${folder})
-    endif()
-endmacro()

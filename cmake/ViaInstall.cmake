@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What `cmake --install` puts where. docs/man installs the manual pages itself.
 include(CMakePackageConfigHelpers)
-if(NOT TARGET vipl)
-    return()
-endif()
 
 set(via_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/viaduct)
 
@@ -32,11 +29,7 @@ configure_file(cmake/viaduct.pc.in viaduct.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/viaduct.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(VIA_TOOLS)
-    foreach(program via viad)
-        if(TARGET ${program})
-            install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-        endif()
-    endforeach()
+    install(TARGETS via viad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     configure_file(contrib/viad.service.in viad.service @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/viad.service DESTINATION lib/systemd/system)
 endif()

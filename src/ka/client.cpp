@@ -2,6 +2,7 @@
 #include "ka/client.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -82,6 +83,7 @@ struct Slot {
     ConnectOffer offer;
     Deadline deadline = Deadline::never();
     std::optional<Error> failure;
+    std::shared_ptr<std::vector<UniqueFd>> peer_fds;  // of the process at the other end
 };
 
 class Client final : public AgentClient {
@@ -226,6 +228,8 @@ class Client final : public AgentClient {
         const ConnectOffer& offer, std::shared_ptr<std::optional<Error>> failure);
     [[nodiscard]] Result<Established> established(const Result<AgentMessage>& answer,
                                                   std::vector<UniqueFd> fds);
+    void share_peer_descriptors(Slot& slot);
+    [[nodiscard]] Result<std::vector<UniqueFd>> claim_descriptors(Slot& slot);
     void forget_incoming(std::uint64_t request);
     void interrupt() noexcept;
     [[nodiscard]] Result<KmemBlock> allocate_kmem(std::uint64_t bytes, ProtectionTag tag,
@@ -262,6 +266,9 @@ class Client final : public AgentClient {
     std::map<std::uint64_t, std::shared_ptr<Slot>> peers_;  // also in slots_ while they wait
     std::unordered_map<std::uint64_t, std::uint64_t> incoming_;  // attachment, by request
     std::multimap<const void*, bool> waits_;  // by owner: whether it was cancelled
+    /// Descriptors of processes that unclaimed peer requests have met, by agent and process.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<std::vector<UniqueFd>>>
+        met_processes_;
     Holdings holdings_;
     std::set<std::uint64_t> gone_;     // connections held here whose other end has left …
     std::vector<std::uint64_t> lost_;  // … and of these, those not told yet
@@ -1013,10 +1020,13 @@ Result<std::uint64_t> Client::peer_request(const ConnectOffer& offer, Deadline d
     slot->deadline = deadline;
     const auto failure = std::make_shared<std::optional<Error>>();
     std::weak_ptr<Slot> weak = slot;
-    slot->on_answer = [record = connection_recorder(own.value(), failure), failure,
+    slot->on_answer = [this, record = connection_recorder(own.value(), failure), failure,
                        weak](AgentMessage& message) {
         record(message);
-        if (auto strong = weak.lock()) strong->failure = *failure;
+        const auto strong = weak.lock();
+        if (!strong) return;
+        strong->failure = *failure;
+        if (!strong->failure) share_peer_descriptors(*strong);
     };
     slots_[id] = slot;
     peers_[id] = slot;
@@ -1058,9 +1068,43 @@ std::optional<Result<Established>> Client::peer_poll(std::uint64_t request) {
             return Result<Established>(Code::InvalidArgument, "there is no such peer request");
     }
     if (slot->failure) return Result<Established>(*slot->failure);
-    Result<AgentMessage> answer(std::move(*slot->message));
-    std::vector<UniqueFd> fds = std::move(answer.value().fds);
-    return established(answer, std::move(fds));
+    auto fds = claim_descriptors(*slot);
+    if (!fds) return Result<Established>(std::move(fds).error());
+    return established(std::move(*slot->message), std::move(fds).value());
+}
+
+/// A program may ask for a thousand peers and look at the outcomes later: those that are the same
+/// process then share its descriptors.
+void Client::share_peer_descriptors(Slot& slot) {
+    const auto* reply = std::get_if<EstablishedReply>(&slot.message->reply.body);
+    if (reply == nullptr) return;
+    std::erase_if(met_processes_, [](const auto& entry) { return entry.second.expired(); });
+    std::vector<UniqueFd>& fds = slot.message->fds;
+    auto& known = met_processes_[{reply->agent_epoch, reply->peer_process}];
+    slot.peer_fds = known.lock();
+    if (!slot.peer_fds) {
+        slot.peer_fds = std::make_shared<std::vector<UniqueFd>>(
+            std::make_move_iterator(fds.begin() + 1), std::make_move_iterator(fds.end()));
+        known = slot.peer_fds;
+    }
+    fds.resize(1);
+}
+
+Result<std::vector<UniqueFd>> Client::claim_descriptors(Slot& slot) {
+    std::vector<UniqueFd> fds = std::move(slot.message->fds);
+    if (!slot.peer_fds) return fds;
+    const auto* reply = std::get_if<EstablishedReply>(&slot.message->reply.body);
+    for (const UniqueFd& fd : *slot.peer_fds) {
+        UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+        if (!copy.valid()) {
+            disconnected(reply->connection);
+            return lost_descriptors();
+        }
+        fds.push_back(std::move(copy));
+    }
+    const Lock lock(mutex_);
+    slot.peer_fds.reset();
+    return fds;
 }
 
 Result<Established> Client::peer_wait(std::uint64_t request) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ka/launcher.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -60,6 +61,23 @@ std::string beside_this_program() {
     if (length <= 0) return {};
     const std::string_view program(path.data(), static_cast<std::size_t>(length));
     return std::string(program.substr(0, program.rfind('/') + 1)) + "viad";
+}
+
+/// In an installed tree that was moved as a whole: bin/viad of the tree that this library is in.
+std::string beside_this_library() {
+    Dl_info information{};
+    if (dladdr(reinterpret_cast<void*>(&beside_this_library), &information) == 0 ||
+        information.dli_fname == nullptr)
+        return {};
+    std::string folder = information.dli_fname;
+    // lib/libvipl.so, or lib/<machine>/libvipl.so
+    for (int up = 0; up < 3; ++up) {
+        const std::size_t slash = folder.rfind('/');
+        if (slash == std::string::npos || folder.front() != '/') return {};
+        folder.resize(slash);
+        if (std::string program = folder + "/bin/viad"; runnable(program)) return program;
+    }
+    return {};
 }
 
 std::string in_path() {
@@ -194,12 +212,13 @@ Result<std::string> agent_program() {
                 "VIA_AGENT_PROGRAM names " + given + ", which is not a program that can be run");
         }
         if (std::string beside = beside_this_program(); runnable(beside)) return beside;
+        if (std::string beside = beside_this_library(); !beside.empty()) return beside;
     }
     if (runnable(VIA_INSTALLED_AGENT)) return std::string(VIA_INSTALLED_AGENT);
     if (getauxval(AT_SECURE) == 0)
         if (std::string found = in_path(); !found.empty()) return found;
     return Result<std::string>(Code::NotFound,
-                               "the program viad was found neither beside this program nor as " +
+                               "the program viad was found neither beside this program or library nor as " +
                                    std::string(VIA_INSTALLED_AGENT) +
                                    " nor in PATH; set VIA_AGENT_PROGRAM to its path");
 }

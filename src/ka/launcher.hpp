@@ -20,7 +20,8 @@ struct AgentConnection {
 /// The same, starting one if none runs and VIA_AGENT_START allows it.
 [[nodiscard]] base::Result<AgentConnection> find_or_start_agent(base::Deadline deadline);
 
-/// The program viad that this process would start.
+/// The program viad that this process would start: VIA_AGENT_PROGRAM, or beside the running program
+/// or this library, or the installed one, or the first in PATH.
 [[nodiscard]] base::Result<std::string> agent_program();
 
 }  // namespace via::ka

@@ -53,15 +53,18 @@ const DeviceEntry* find_device(std::string_view name) noexcept {
 
 void add_device(const DeviceEntry& entry) { added_devices().push_back(entry); }
 
-std::string resolve_device_name(std::string_view name) {
-    if (find_device(name) != nullptr) return std::string(name);
-    // "VINIC0" may be mapped by an environment variable of the same name.
-    if (starts_with_then_digits(name, "VINIC"))
-        if (const char* mapped = std::getenv(std::string(name).c_str());
-            mapped != nullptr && std::string_view(mapped) != name)
-            return resolve_device_name(mapped);
-    if (is_foreign_name(name)) return std::string(default_device);
-    return {};
+std::string resolve_device_name(std::string_view given) {
+    std::string name(given);
+    // "VINIC0" may be mapped by an environment variable of the same name. Such variables may lead
+    // in a circle.
+    for (int steps = 0; steps < 8; ++steps) {
+        if (find_device(name) != nullptr) return name;
+        const char* mapped =
+            starts_with_then_digits(name, "VINIC") ? std::getenv(name.c_str()) : nullptr;
+        if (mapped == nullptr || name == mapped) break;
+        name = mapped;
+    }
+    return std::string(is_foreign_name(name) ? default_device : "");
 }
 
 }  // namespace via::ua

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -19,15 +20,18 @@
 namespace via::ua {
 namespace {
 
-bool parse_address(const std::string& text, HostAddress& address) {
-    unsigned bytes[6];
-    int consumed = 0;
-    if (std::sscanf(text.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2],
-                    &bytes[3], &bytes[4], &bytes[5], &consumed) != 6 ||
-        static_cast<std::size_t>(consumed) != text.size())
-        return false;
-    for (std::size_t i = 0; i < 6; ++i) address[i] = static_cast<std::uint8_t>(bytes[i]);
-    return true;
+/// Six numbers of one or two hexadecimal digits, and nothing else.
+bool parse_address(std::string_view text, HostAddress& address) {
+    const char* at = text.data();
+    const char* const end = text.data() + text.size();
+    for (std::size_t i = 0; i < address.size(); ++i) {
+        if (i != 0 && (at == end || *at++ != ':')) return false;
+        const char* const digits_end = at + std::min<std::ptrdiff_t>(end - at, 2);
+        const auto parsed = std::from_chars(at, digits_end, address[i], 16);
+        if (parsed.ec != std::errc{}) return false;
+        at = parsed.ptr;
+    }
+    return at == end;
 }
 
 std::string host_name() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ua/nic.hpp"
 
+#include <sched.h>
+
 #include "base/counters.hpp"
 #include "base/log.hpp"
 #include "base/memory_file.hpp"
@@ -103,7 +105,12 @@ void Nic::close() {
         const std::lock_guard guard(handler_mutex_);
         closed_ = true;
     }
-    device_->cancel_waits(this);
+    // A waiter may be about to wait: cancelled until none is left.
+    closing_.store(true);
+    while (connection_waiters_.load() != 0) {
+        device_->cancel_waits(this);
+        sched_yield();
+    }
     std::set<std::uint64_t> vis;
     std::set<std::uint64_t> cqs;
     std::map<ka::MemoryHandle, RegionRecord> regions;
@@ -399,6 +406,15 @@ void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) {
                                                    ": " + sentence +
                                                    " (VipErrorCallback sets a handler)");
     });
+}
+
+base::Result<ka::IncomingRequest> Nic::connect_wait(const ka::NetAddress& local,
+                                                    base::Deadline deadline) {
+    connection_waiters_.fetch_add(1);
+    base::Result<ka::IncomingRequest> outcome(base::Code::InvalidArgument, "the NIC was closed");
+    if (!closing_.load()) outcome = device_->connect_wait(local, deadline, this);
+    connection_waiters_.fetch_sub(1);
+    return outcome;
 }
 
 void* Nic::keep_request(ka::IncomingRequest&& request) {

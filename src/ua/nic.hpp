@@ -47,8 +47,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
     void release_tag(ka::ProtectionTag tag);
 
     // Memory.
-    [[nodiscard]] base::Result<ka::MemoryHandle> register_memory(void* address, std::uint64_t bytes,
-                                                                 const MemoryAttributes& attributes);
+    [[nodiscard]] base::Result<ka::MemoryHandle> register_memory(
+        void* address, std::uint64_t bytes, const MemoryAttributes& attributes);
     [[nodiscard]] base::Result<void> deregister_memory(void* address, ka::MemoryHandle handle);
     [[nodiscard]] base::Result<void> change_memory(void* address, ka::MemoryHandle handle,
                                                    const MemoryAttributes& attributes);
@@ -75,6 +75,9 @@ class Nic : public std::enable_shared_from_this<Nic> {
     void set_error_handler(ErrorHandler handler, VIP_PVOID context);
     void raise(const VIP_ERROR_DESCRIPTOR& error);
 
+    /// Ends with InvalidArgument when the NIC is closed meanwhile.
+    [[nodiscard]] base::Result<ka::IncomingRequest> connect_wait(const ka::NetAddress& local,
+                                                                 base::Deadline deadline);
     // Connection requests that were waited for and not yet answered.
     [[nodiscard]] void* keep_request(ka::IncomingRequest&& request);
     [[nodiscard]] static std::shared_ptr<Nic> find_request(const void* handle,
@@ -108,6 +111,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
     VIP_PVOID handler_context_ = nullptr;
     bool closed_ = false;
     std::atomic<std::uint32_t> errors_waiting_{0};
+    std::atomic<std::uint32_t> connection_waiters_{0};
+    std::atomic<bool> closing_{false};
 };
 
 void forget_all_nics();

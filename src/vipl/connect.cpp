@@ -21,8 +21,7 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* LocalAddr, 
             return failed("VipConnectWait", VIP_INVALID_PARAMETER, "a pointer argument is NULL");
         auto local = vipl::to_address(LocalAddr);
         if (!local) return failed("VipConnectWait", local.error());
-        auto request =
-            nic->device().connect_wait(local.value(), vipl::to_deadline(Timeout), nic.get());
+        auto request = nic->connect_wait(local.value(), vipl::to_deadline(Timeout));
         nic->process().publish_rmmt_epoch();
         if (!request) return failed("VipConnectWait", request.error());
         vipl::from_address(request.value().remote, RemoteAddr);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -425,8 +426,8 @@ TEST_F(ClientTest, PeersMeetInAnyOrder) {
     ASSERT_TRUE(at_one.has_value());
     ASSERT_TRUE(at_one->ok());
     EXPECT_EQ(at_one->value().secret, at_other.value().secret);
-    EXPECT_TRUE(at_one->value().requester);
-    EXPECT_FALSE(at_other.value().requester);
+    // Peer requests go without an answer, so either may have come first; one plays the requester.
+    EXPECT_NE(at_one->value().requester, at_other.value().requester);
     // The outcome is told once.
     EXPECT_EQ(one->peer_wait(first.value()).error().code, Code::InvalidArgument);
 }
@@ -445,6 +446,13 @@ TEST_F(ClientTest, PeerRequestsTimeOutAndCanBeCancelled) {
     auto alone =
         other->peer_request(offer(other_vi, "b", "a"), Deadline::after_milliseconds(20));
     EXPECT_EQ(other->peer_wait(alone.value()).error().code, Code::Timeout);
+}
+
+std::size_t open_descriptors() {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+        ++count;
+    return count;
 }
 
 TEST_F(ClientTest, AThousandPeersAskedFirstAndAwaitedLater) {
@@ -467,6 +475,13 @@ TEST_F(ClientTest, AThousandPeersAskedFirstAndAwaitedLater) {
         ASSERT_TRUE(asked.ok()) << asked.error().sentence;
         second.push_back(asked.value());
     }
+    // Outcomes that nobody has claimed cost a descriptor for the channel, not five each.
+    const Deadline deadline = soon();
+    while (open_descriptors() < 2 * count && !deadline.expired()) {
+        (void)one->attached();
+        (void)other->attached();
+    }
+    EXPECT_LT(open_descriptors(), 2 * count + 100);
     for (std::uint32_t i = 0; i < count; ++i) {
         auto at_one = one->peer_wait(first[i]);
         ASSERT_TRUE(at_one.ok()) << at_one.error().sentence;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// With VIA_AGENT_TIMEOUT_MS=400 and VIA_PIN_MEMORY=1 (see CMakeLists.txt): an agent that does not
+// With VIA_AGENT_TIMEOUT_MS=2000 and VIA_PIN_MEMORY=1 (see CMakeLists.txt): an agent that does not
 // answer, and registration that locks pages.
 #include <sys/mman.h>
 
@@ -38,7 +38,7 @@ TEST_F(SettingsTest, AnAgentThatDoesNotAnswerIsATimeout) {
         auto registered = process->register_memory(&value, 4, 1, 0);
         ASSERT_FALSE(registered.ok());
         EXPECT_EQ(registered.error().code, Code::Timeout);
-        EXPECT_NE(registered.error().sentence.find("VIA_AGENT_TIMEOUT_MS is 400"),
+        EXPECT_NE(registered.error().sentence.find("VIA_AGENT_TIMEOUT_MS is 2000"),
                   std::string::npos);
         EXPECT_EQ(process->create_vi().error().code, Code::Timeout);
         EXPECT_EQ(process->allocate_kmem(4096, 1).error().code, Code::Timeout);

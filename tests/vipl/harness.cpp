@@ -68,6 +68,15 @@ unsigned rounds(unsigned wanted) {
 #endif
 }
 
+bool try_limits() {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    return false;
+#else
+    const char* given = std::getenv("VIA_TEST_LIMITS");
+    return given == nullptr || std::string_view(given) != "0";
+#endif
+}
+
 testing::AssertionResult vip_returned(const char* expected_text, const char* call_text,
                                       VIP_RETURN expected, VIP_RETURN actual) {
     if (expected == actual) return testing::AssertionSuccess();

@@ -50,8 +50,11 @@ inline constexpr VIP_ULONG infinite_32 = 0xFFFFFFFFUL;
 [[nodiscard]] const char* device();
 /// Message memory of the tests: VIA_TEST_MEMORY=heap|kmem, heap unless told.
 [[nodiscard]] bool use_kmem();
-/// Multiplies loop counts: 1, or less under a sanitizer.
+/// Fewer under a sanitizer.
 [[nodiscard]] unsigned rounds(unsigned wanted);
+/// Whether to use up tens of thousands of objects at the kernel agent. VIA_TEST_LIMITS=0: no, since
+/// a limit does not depend on how data moves; nor under a sanitizer.
+[[nodiscard]] bool try_limits();
 
 /// Calls `condition` until it holds; false when patience has run out.
 template <typename Condition>

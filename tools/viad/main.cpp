@@ -2,7 +2,6 @@
 // viad, the kernel agent: options, signals, and the agent's loop.
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include "base/settings.hpp"
 #include "ka/agent.hpp"
 #include "ka/agent_socket.hpp"
-#include "ka/launcher.hpp"
 
 namespace {
 
@@ -87,6 +85,13 @@ Options read_options(int count, char** arguments) {
     return options;
 }
 
+bool given(const via::base::Settings& settings, std::string_view name) {
+    for (const via::base::SettingValue& value : settings.values())
+        if (value.declaration->name == name)
+            return value.origin != via::base::SettingOrigin::Default;
+    return false;
+}
+
 /// Each process costs descriptors; take all that we are allowed.
 void raise_descriptor_limit() {
     rlimit limit{};
@@ -124,10 +129,8 @@ int main(int count, char** arguments) {
     const Options options = read_options(count, arguments);
     const via::base::Settings& settings = via::base::Settings::get();
     // In the foreground somebody looks, so it says what it does unless told otherwise.
-    if (!options.on_demand && std::getenv("VIA_LOG") == nullptr)
+    if (!options.on_demand && !given(settings, "VIA_LOG"))
         via::base::set_log_level(LogLevel::Info);
-    for (const std::string& warning : settings.warnings())
-        via::base::log(LogLevel::Warning, warning);
     raise_descriptor_limit();
     if (options.on_demand) shed_inheritance();
 

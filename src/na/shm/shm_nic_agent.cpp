@@ -221,8 +221,11 @@ base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&&
     if (!established.requester) geometry = {remote.frame_lines, remote.direction_bytes};
     auto peer = peer_of(established);
     if (!peer) return std::move(peer).error();
-    return endpoint.attach(std::move(established), geometry, std::move(peer).value(),
-                           remote.endpoint_index, remote.has_barrier != 0);
+    auto attached = endpoint.attach(std::move(established), geometry, peer.value(),
+                                    remote.endpoint_index, remote.has_barrier != 0);
+    // Its end may have been noticed before there was an endpoint to tell.
+    if (attached && peer.value()->gone()) endpoint.peer_died();
+    return attached;
 }
 
 base::Result<ka::IncomingRequest> ShmNicAgent::connect_wait(const ka::NetAddress& local,
