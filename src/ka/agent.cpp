@@ -47,8 +47,6 @@ using base::UniqueFd;
 /// While the agent is out of descriptors it looks for new processes only so often.
 constexpr Nanoseconds accept_pause = 50'000'000;
 constexpr std::size_t accepts_per_turn = 64;
-/// Descriptors of odd kinds that a user may have waiting to be closed.
-constexpr std::size_t max_odd_descriptors = 32;
 /// Descriptors that an attached process costs at most, besides arenas.
 constexpr std::size_t process_descriptors = 6;
 
@@ -75,16 +73,17 @@ struct Client {
     bool observer = false;
     Deadline introduction = Deadline::never();  // by when a stranger must attach
     std::deque<OutgoingMessage> output;
-    std::vector<std::uint64_t> gone;         // connections to be reported as gone
+    std::vector<std::uint64_t> gone;          // connections to be reported as gone
     std::map<std::uint64_t, Ticket> tickets;  // by request id: what waits for an outcome
-    std::uint32_t interest = 0;              // what epoll watches
+    std::uint32_t interest = 0;               // what epoll watches
     bool closing = false;
 
     [[nodiscard]] bool stranger() const noexcept { return !process && !observer; }
     [[nodiscard]] std::size_t descriptors() const noexcept {
         std::size_t count = 1;
         if (process) count += process_descriptors + process->kmem().arenas();
-        for (const OutgoingMessage& message : output) count += message.fds.size();
+        for (const OutgoingMessage& message : output)
+            count += message.fds.size();
         return count;
     }
 };
@@ -244,7 +243,8 @@ class Server final : public Agent {
     UniqueFd reserve_;  // given up for a moment to turn somebody away when there is no other
     std::uint64_t epoch_;
     Nanoseconds started_;
-    Nanoseconds idle_since_;
+    bool idle_ = true;
+    Nanoseconds idle_since_;  // while it is
     Nanoseconds now_ = 0;
     Connections broker_;
     EstablishedConnections established_;
@@ -252,7 +252,7 @@ class Server final : public Agent {
     std::map<ProcessNumber, Client*> processes_;
     std::unordered_map<Ticket, TicketOwner> tickets_;
     std::set<std::uint64_t> strangers_;  // clients that have not attached
-    std::set<std::uint64_t> dirty_;  // clients that may have to be closed
+    std::set<std::uint64_t> dirty_;      // clients that may have to be closed
     std::uint64_t last_client_ = 0;
     std::uint64_t last_process_ = 0;
     Ticket last_ticket_ = 0;
@@ -289,9 +289,8 @@ Deadline Server::next_deadline() const {
     // Who came first must introduce himself first.
     if (!strangers_.empty()) next = next.earlier(clients_.at(*strangers_.begin())->introduction);
     if (options_.on_demand && processes_.empty() && strangers_.empty())
-        next = next.earlier(
-            Deadline::at(idle_since_ + static_cast<Nanoseconds>(options_.idle_seconds) *
-                                           1'000'000'000));
+        next = next.earlier(Deadline::at(
+            idle_since_ + static_cast<Nanoseconds>(options_.idle_seconds) * 1'000'000'000));
     return next;
 }
 
@@ -338,11 +337,11 @@ Result<void> Server::run() {
             dirty_.insert(number);
         }
         reap();
-        if (!processes_.empty() || !strangers_.empty())
-            idle_since_ = now_;
-        else if (options_.on_demand &&
-                 now_ - idle_since_ >=
-                     static_cast<Nanoseconds>(options_.idle_seconds) * 1'000'000'000) {
+        const bool idle = processes_.empty() && strangers_.empty();
+        if (idle != idle_) idle_since_ = now_;
+        idle_ = idle;
+        if (idle && options_.on_demand &&
+            now_ - idle_since_ >= static_cast<Nanoseconds>(options_.idle_seconds) * 1'000'000'000) {
             base::log(LogLevel::Info, "the kernel agent ends: nobody has needed it for " +
                                           std::to_string(options_.idle_seconds) + " s");
             stopping_ = true;
@@ -377,18 +376,19 @@ bool Server::accept_one() {
         if (failure != EMFILE && failure != ENFILE && failure != ENOBUFS && failure != ENOMEM)
             return false;
         // Give up the reserve to tell one process why it is not served, then pause.
-        log(LogLevel::Error, "the kernel agent can take no more processes: " +
-                                 name_descriptor_limit(
-                                     base::system_error(failure, "accepting a connection"), "its")
-                                     .sentence);
+        log(LogLevel::Error,
+            "the kernel agent can take no more processes: " +
+                name_descriptor_limit(base::system_error(failure, "accepting a connection"), "its")
+                    .sentence);
         if (reserve_.valid()) {
             reserve_.reset();
             UniqueFd unlucky(accept4(socket_.listener().get(), nullptr, nullptr, flags));
             if (unlucky.valid())
-                turn_away(std::move(unlucky),
-                          Error{Code::OutOfResources,
-                                "the kernel agent is out of file descriptors: its RLIMIT_NOFILE is " +
-                                    std::to_string(descriptor_limit())});
+                turn_away(
+                    std::move(unlucky),
+                    Error{Code::OutOfResources,
+                          "the kernel agent is out of file descriptors: its RLIMIT_NOFILE is " +
+                              std::to_string(descriptor_limit())});
             reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
         }
         watch_listener(false);
@@ -430,9 +430,9 @@ void Server::turn_away(UniqueFd socket, const Error& error) {
 std::optional<Error> Server::objection(const base::PeerCredentials& credentials) const {
     const uid_t own = geteuid();
     if (own != 0 && credentials.uid != own && credentials.uid != 0)
-        return Error{Code::PermissionDenied,
-                     "this kernel agent serves user " + std::to_string(own) + " only, not user " +
-                         std::to_string(credentials.uid)};
+        return Error{Code::PermissionDenied, "this kernel agent serves user " +
+                                                 std::to_string(own) + " only, not user " +
+                                                 std::to_string(credentials.uid)};
     const auto strangers = static_cast<std::size_t>(
         std::count_if(strangers_.begin(), strangers_.end(), [&](std::uint64_t number) {
             return clients_.at(number)->credentials.uid == credentials.uid;
@@ -442,7 +442,7 @@ std::optional<Error> Server::objection(const base::PeerCredentials& credentials)
                      "user " + std::to_string(credentials.uid) + " has " +
                          std::to_string(strangers) +
                          " connections to the kernel agent that have not attached"};
-    if (disposal_.pending(credentials.uid) >= max_odd_descriptors)
+    if (disposal_.pending(credentials.uid) >= descriptor_limit() / 4)
         return Error{Code::OutOfResources, "user " + std::to_string(credentials.uid) +
                                                " has sent descriptors that can not be closed"};
     if (!may_use_descriptors(credentials.uid, process_descriptors + 1))
@@ -489,7 +489,8 @@ void Server::read_from(Client& client) {
         if (message.bytes > max_message_bytes) {
             for (UniqueFd& fd : message.fds)
                 disposal_.dispose(client.credentials.uid, std::move(fd));
-            violate(client, "a message longer than " + std::to_string(max_message_bytes) + " bytes");
+            violate(client,
+                    "a message longer than " + std::to_string(max_message_bytes) + " bytes");
             break;
         }
         serve(client, std::span(buffer).first(message.bytes), std::move(message.fds),
@@ -513,7 +514,8 @@ void Server::serve(Client& client, std::span<const std::byte> message, std::vect
         uid_t uid;
         std::vector<UniqueFd>& fds;
         ~Rest() {
-            for (UniqueFd& fd : fds) server.disposal_.dispose(uid, std::move(fd));
+            for (UniqueFd& fd : fds)
+                server.disposal_.dispose(uid, std::move(fd));
         }
     } rest{*this, client.credentials.uid, fds};
 
@@ -550,9 +552,9 @@ void Server::serve(Client& client, std::span<const std::byte> message, std::vect
     if (client.stranger()) return violate(client, "a request before it attached");
     if (handle_common(client, request.id, request.body)) return;
     if (client.observer)
-        return reply_error(client, request.id,
-                           Error{Code::InvalidState,
-                                 "an observer can ask for status and counters only"});
+        return reply_error(
+            client, request.id,
+            Error{Code::InvalidState, "an observer can ask for status and counters only"});
     handle(client, request.id, request.body, std::move(fds));
 }
 
@@ -561,7 +563,8 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     if (!client.stranger()) return violate(client, "a second Attach");
     const uid_t uid = client.credentials.uid;
     const auto refuse = [&](Error error) {
-        for (UniqueFd& fd : fds) disposal_.dispose(uid, std::move(fd));
+        for (UniqueFd& fd : fds)
+            disposal_.dispose(uid, std::move(fd));
         reply_error(client, id, std::move(error));
     };
     if (request.descriptors == 0) {
@@ -584,14 +587,14 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     if (taken) taken = take_over(attach_doorbell_event, doorbell_event, verify_eventfd);
     if (taken) taken = take_over(attach_counters, counters, is_memory);
     if (!taken)
-        return refuse(Error{Code::InvalidArgument, "the descriptors of the process are not what "
-                                                   "they should be: " +
-                                                       taken.error().sentence});
+        return refuse(Error{Code::InvalidArgument,
+                            "the descriptors of the process are not what "
+                            "they should be: " +
+                                taken.error().sentence});
     auto pidfd = base::peer_pidfd(client.socket);
     if (!pidfd) return refuse(pidfd.error());
-    auto process =
-        Process::create(++last_process_, request, options_.kmem, options_.limits,
-                        random_number<std::uint16_t>(), now_);
+    auto process = Process::create(++last_process_, request, options_.kmem, options_.limits,
+                                   random_number<std::uint16_t>(), now_);
     if (!process) return refuse(process.error());
     epoll_event event{};
     event.events = EPOLLIN;
@@ -630,17 +633,18 @@ void Server::send(Client& client, OutgoingMessage message) {
 
 bool Server::transmit(Client& client, OutgoingMessage& message) {
     std::vector<int> fds;
-    for (const SharedFd& fd : message.fds) fds.push_back(fd->get());
+    for (const SharedFd& fd : message.fds)
+        fds.push_back(fd->get());
     auto sent = base::send_message(client.socket, message.bytes, fds, Deadline::at(0));
     if (sent) return true;
     if (sent.error().code == Code::Timeout) return false;
     if (!fds.empty() && sent.error().code != Code::ConnectionLost) {
         // The descriptors can not travel (too many are under way); the process learns it.
         message.fds.clear();
-        message.bytes =
-            encode(message.id, failed(Error{Code::OutOfResources,
-                                            "the kernel agent cannot pass descriptors on: " +
-                                                sent.error().sentence}));
+        message.bytes = encode(
+            message.id,
+            failed(Error{Code::OutOfResources,
+                         "the kernel agent cannot pass descriptors on: " + sent.error().sentence}));
         return transmit(client, message);
     }
     close_client(client);
@@ -700,7 +704,8 @@ void Server::reap() {
 }
 
 void Server::release(Client& client) {
-    for (const auto& [id, ticket] : client.tickets) tickets_.erase(ticket);
+    for (const auto& [id, ticket] : client.tickets)
+        tickets_.erase(ticket);
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.socket.get(), nullptr);
     if (!client.process) return;
     const ProcessNumber number = client.process->number();
@@ -978,7 +983,8 @@ void Server::deliver(const outcome::Incoming& incoming) {
 void Server::deliver(const outcome::Connected& connected) {
     const std::array ends{&connected.requester, &connected.acceptor};
     std::array<std::optional<std::pair<Client*, std::uint64_t>>, 2> owners;
-    for (std::size_t i = 0; i < 2; ++i) owners[i] = redeem(ends[i]->ticket);
+    for (std::size_t i = 0; i < 2; ++i)
+        owners[i] = redeem(ends[i]->ticket);
     const auto fail_both = [&](const Error& error) {
         for (const auto& owner : owners)
             if (owner) reply_error(*owner->first, owner->second, error);
@@ -986,8 +992,8 @@ void Server::deliver(const outcome::Connected& connected) {
     if (!owners[0] || !owners[1])
         return fail_both(Error{Code::NoMatch, "the process at the other end has just ended"});
     // Sparse: the ends allocate its pages, in their own account.
-    auto channel = base::create_memory_file("viaduct-channel", connected.channel_bytes,
-                                            base::Backing::Sparse);
+    auto channel =
+        base::create_memory_file("viaduct-channel", connected.channel_bytes, base::Backing::Sparse);
     if (!channel) return fail_both(channel.error());
     const SharedFd channel_file = share(std::move(channel).value());
     const auto secret = random_number<Secret>();
@@ -1053,12 +1059,11 @@ void Server::on(Client& client, std::uint64_t id, const PeerArenaRequest& reques
                       "the process at the other end is not attached to this kernel agent");
     const Kmem::Arena* arena = owner->process->kmem().find(request.arena);
     // The same answer for "there is none" and "not for you": it tells nothing about the peer.
-    const bool granted = arena != nullptr && (arena->tag == peer->tag ||
-                                              (peer->flags & endpoint_any_tag) != 0);
+    const bool granted =
+        arena != nullptr && (arena->tag == peer->tag || (peer->flags & endpoint_any_tag) != 0);
     if (!granted)
-        return refuse(Code::PermissionDenied,
-                      "the connection gives no right to kmem arena " +
-                          std::to_string(request.arena) + " of the peer");
+        return refuse(Code::PermissionDenied, "the connection gives no right to kmem arena " +
+                                                  std::to_string(request.arena) + " of the peer");
     if (arena->huge_pages && owner->credentials.uid != client.credentials.uid)
         return refuse(Code::NotSupported,
                       "memory of huge pages is not shared between different users");
@@ -1068,8 +1073,7 @@ void Server::on(Client& client, std::uint64_t id, const PeerArenaRequest& reques
 void Server::on(Client& client, std::uint64_t id, const PeerRmmtRequest& request) {
     const ProcessNumber number = client.process->number();
     if (established_.find(number, request.connection) == nullptr)
-        return reply_error(client, id,
-                           Error{Code::InvalidArgument, "there is no such connection"});
+        return reply_error(client, id, Error{Code::InvalidArgument, "there is no such connection"});
     const EstablishedConnections::End* peer = established_.other(number, request.connection);
     const Client* owner = peer == nullptr ? nullptr : client_of(peer->process);
     if (owner == nullptr)
@@ -1097,9 +1101,8 @@ void Server::restore_arena(Client& client, std::uint64_t id, const RestoreArenaR
                            Error{Code::OutOfResources,
                                  "the user has its share of the kernel agent's descriptors"});
     reply_result(client, id,
-                 client.process->kmem().restore_arena(request.arena, std::move(file),
-                                                      request.bytes, request.tag,
-                                                      request.dedicated == 1));
+                 client.process->kmem().restore_arena(request.arena, std::move(file), request.bytes,
+                                                      request.tag, request.dedicated == 1));
 }
 
 void Server::on(Client& client, std::uint64_t id, const RestoreBlocksRequest& request) {
@@ -1206,12 +1209,12 @@ void Server::counters_of(Client& client, std::uint64_t id, const CountersOfReque
 void Server::stop_by(Client& client, std::uint64_t id) {
     const uid_t uid = client.credentials.uid;
     if (uid != 0 && uid != geteuid())
-        return reply_error(client, id,
-                           Error{Code::PermissionDenied,
-                                 "only user " + std::to_string(geteuid()) +
-                                     " and root can stop this kernel agent"});
-    log(LogLevel::Info, "the kernel agent ends: process " +
-                            std::to_string(client.credentials.pid) + " asked for it");
+        return reply_error(
+            client, id,
+            Error{Code::PermissionDenied, "only user " + std::to_string(geteuid()) +
+                                              " and root can stop this kernel agent"});
+    log(LogLevel::Info, "the kernel agent ends: process " + std::to_string(client.credentials.pid) +
+                            " asked for it");
     reply(client, id, DoneReply{});
     stopping_ = true;
 }

@@ -18,7 +18,9 @@ using base::Code;
 using base::Result;
 using base::UniqueFd;
 
-std::string lock_path(const std::string& path) { return path + ".lock"; }
+std::string lock_path(const std::string& path) {
+    return path + ".lock";
+}
 
 /// The lock of a path, held. InvalidState: a living agent has it.
 Result<UniqueFd> take_lock(const std::string& path) {
@@ -42,9 +44,13 @@ Result<UniqueFd> take_lock(const std::string& path) {
 
 }  // namespace
 
-std::string system_agent_socket() { return "@viaduct/system"; }
+std::string system_agent_socket() {
+    return "@viaduct/system";
+}
 
-std::string user_agent_socket(uid_t uid) { return "@viaduct/user/" + std::to_string(uid); }
+std::string user_agent_socket(uid_t uid) {
+    return "@viaduct/user/" + std::to_string(uid);
+}
 
 Result<AgentSocket> AgentSocket::bind(const std::string& address) {
     AgentSocket result;

@@ -94,9 +94,9 @@ class Client final : public AgentClient {
           observer_(resources.doorbell_memory < 0 && resources.doorbell_event < 0 &&
                     resources.counters < 0),
           process_id_(getpid()),
-          answer_time_(static_cast<Nanoseconds>(
-                           base::Settings::get().number("VIA_AGENT_TIMEOUT_MS")) *
-                       1'000'000),
+          answer_time_(
+              static_cast<Nanoseconds>(base::Settings::get().number("VIA_AGENT_TIMEOUT_MS")) *
+              1'000'000),
           pins_memory_(base::Settings::get().flag("VIA_PIN_MEMORY")) {
         [[maybe_unused]] const ssize_t filled = getrandom(&instance_, sizeof instance_, 0);
     }
@@ -252,7 +252,7 @@ class Client final : public AgentClient {
     base::Mapping table_;
     std::atomic<std::uint32_t> epoch_{0};
     UniqueFd interrupt_;  // wakes whoever reads the socket: what it waits for was cancelled
-    UniqueFd watch_;  // epoll: readable when the service thread should look
+    UniqueFd watch_;      // epoll: readable when the service thread should look
 
     mutable std::mutex mutex_;
     UniqueFd socket_;  // only replaced while nobody reads
@@ -263,7 +263,7 @@ class Client final : public AgentClient {
     bool leader_ = false;
     std::uint64_t last_id_ = 0;
     std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots_;
-    std::map<std::uint64_t, std::shared_ptr<Slot>> peers_;  // also in slots_ while they wait
+    std::map<std::uint64_t, std::shared_ptr<Slot>> peers_;       // also in slots_ while they wait
     std::unordered_map<std::uint64_t, std::uint64_t> incoming_;  // attachment, by request
     std::multimap<const void*, bool> waits_;  // by owner: whether it was cancelled
     /// Descriptors of processes that unclaimed peer requests have met, by agent and process.
@@ -289,8 +289,8 @@ Result<void> Client::start(Deadline deadline) {
     if (!interrupt_.valid()) return base::system_error(errno, "cannot create an eventfd");
     watch_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
     if (!watch_.valid())
-        return name_descriptor_limit(
-            base::system_error(errno, "cannot create an epoll descriptor"), "this process's");
+        return name_descriptor_limit(base::system_error(errno, "cannot create an epoll descriptor"),
+                                     "this process's");
     Lock lock(mutex_);
     return ensure_attached(lock, may_start_, deadline);
 }
@@ -300,8 +300,9 @@ Result<void> Client::start(Deadline deadline) {
 Result<void> Client::ensure_attached(Lock& lock, bool may_start, Deadline deadline) {
     while (!attached_) {
         if (deadline.expired() && attaching_)
-            return Result<void>(Code::Timeout, "the kernel agent is gone and attaching to a new "
-                                               "one takes too long");
+            return Result<void>(Code::Timeout,
+                                "the kernel agent is gone and attaching to a new "
+                                "one takes too long");
         // A reader of the old socket finishes first.
         if (attaching_ || leader_) {
             attaching_changed_.wait_until(lock, time_point(deadline));
@@ -322,8 +323,8 @@ Result<void> Client::make_attachment(bool may_start, Deadline deadline) {
     for (;;) {
         auto connection = may_start ? find_or_start_agent(deadline) : find_agent();
         if (!connection) return std::move(connection).error();
-        auto introduced = introduce(std::move(connection.value().socket),
-                                    deadline.earlier(answer_deadline()));
+        auto introduced =
+            introduce(std::move(connection.value().socket), deadline.earlier(answer_deadline()));
         if (introduced || introduced.error().code != Code::ConnectionLost || deadline.expired())
             return introduced;
         // The agent was about to end; the next one is found or started after a breath.
@@ -380,7 +381,8 @@ Result<void> Client::introduce(UniqueFd socket, Deadline deadline) {
     event.events = EPOLLIN | EPOLLRDHUP;
     if (epoll_ctl(watch_.get(), EPOLL_CTL_ADD, socket_.get(), &event) != 0)
         base::log(LogLevel::Warning, "cannot watch the kernel agent's socket");
-    for (AgentMessage& message : conversation.unclaimed()) dispatch(std::move(message));
+    for (AgentMessage& message : conversation.unclaimed())
+        dispatch(std::move(message));
     return {};
 }
 
@@ -403,7 +405,8 @@ Result<void> Client::map_table(const UniqueFd& file) {
 
 bool Client::attached() const noexcept {
     if (forked()) return false;
-    auto* self = const_cast<Client*>(this);  // what the agent has said is read, nothing else changes
+    auto* self =
+        const_cast<Client*>(this);  // what the agent has said is read, nothing else changes
     try {
         Lock lock(self->mutex_);
         self->read_what_is_there(lock);
@@ -441,8 +444,7 @@ void Client::read_as_leader(Lock& lock, Deadline deadline) {
                                   pollfd{interrupt_.get(), POLLIN, 0}};
     poll(watched.data(), watched.size(), deadline.poll_milliseconds());
     std::uint64_t interrupts;
-    [[maybe_unused]] const ssize_t taken =
-        ::read(interrupt_.get(), &interrupts, sizeof interrupts);
+    [[maybe_unused]] const ssize_t taken = ::read(interrupt_.get(), &interrupts, sizeof interrupts);
     auto message = read_agent_message(socket_);
     lock.lock();
     leader_ = false;
@@ -519,7 +521,8 @@ void Client::undo_unwanted(const AgentMessage& message) {
 
 void Client::pass_leadership() {
     attaching_changed_.notify_all();
-    for (const auto& [id, slot] : slots_) slot->changed.notify_all();
+    for (const auto& [id, slot] : slots_)
+        slot->changed.notify_all();
 }
 
 bool Client::wait_for(Lock& lock, Slot& slot, Deadline deadline) {
@@ -562,8 +565,7 @@ Result<void> Client::send(Lock& lock, std::span<const std::byte> message, Deadli
 
 template <class MakeBody>
 Result<AgentMessage> Client::call(MakeBody make_body, Deadline deadline, bool repeatable,
-                                  std::function<void(AgentMessage&)> on_answer,
-                                  const void* owner) {
+                                  std::function<void(AgentMessage&)> on_answer, const void* owner) {
     if (forked()) return fork_error();
     Lock lock(mutex_);
     const OwnedWait wait(*this, owner);
@@ -587,9 +589,10 @@ Result<AgentMessage> Client::call(MakeBody make_body, Deadline deadline, bool re
         if (!wait_for(lock, *slot, deadline)) {
             slots_.erase(id);
             return Result<AgentMessage>(
-                Code::Timeout, "the kernel agent did not answer in time (it may be stopped or "
-                               "overloaded; VIA_AGENT_TIMEOUT_MS is " +
-                                   std::to_string(answer_time_ / 1'000'000) + ")");
+                Code::Timeout,
+                "the kernel agent did not answer in time (it may be stopped or "
+                "overloaded; VIA_AGENT_TIMEOUT_MS is " +
+                    std::to_string(answer_time_ / 1'000'000) + ")");
         }
         if (slot->state == Slot::State::Answered) return std::move(*slot->message);
         if (slot->state == Slot::State::Cancelled) continue;
@@ -623,9 +626,10 @@ Result<MemoryHandle> Client::register_memory(const void* address, std::uint64_t 
     region.rights = rights;
     if (bytes == 0 || region.address > ~std::uint64_t{0} - bytes ||
         (rights & ~(right_rdma_write | right_rdma_read)) != 0)
-        return Result<MemoryHandle>(Code::InvalidArgument,
-                                    "a region to register must have bytes, lie in the address space "
-                                    "and have known rights");
+        return Result<MemoryHandle>(
+            Code::InvalidArgument,
+            "a region to register must have bytes, lie in the address space "
+            "and have known rights");
     if (pins_memory_) {
         const std::lock_guard lock(pin_mutex_);
         if (auto pinned = pins_.pin(region.address, bytes); !pinned)
@@ -652,8 +656,8 @@ Result<MemoryHandle> Client::register_memory(const void* address, std::uint64_t 
 
 Result<void> Client::deregister_memory(MemoryHandle handle) {
     std::optional<RegisterRequest> region;
-    auto done = expect_done<DoneReply>(
-        call_plain(DeregisterRequest{handle, 0}, [&](AgentMessage& answer) {
+    auto done =
+        expect_done<DoneReply>(call_plain(DeregisterRequest{handle, 0}, [&](AgentMessage& answer) {
             if (!std::holds_alternative<DoneReply>(answer.reply.body)) return;
             if (auto found = holdings_.regions.extract(handle)) region = found.mapped();
         }));
@@ -706,8 +710,7 @@ Result<KmemBlock> Client::allocate_kmem(std::uint64_t bytes, ProtectionTag tag,
                 block = holdings_.add_block(*reply);
                 huge_pages = reply->huge_pages == 1;
                 arena_bytes = reply->arena_bytes;
-                if (const auto* arena = holdings_.find_arena(reply->arena))
-                    file = &arena->file;
+                if (const auto* arena = holdings_.find_arena(reply->arena)) file = &arena->file;
             } else {
                 block = usable.error();
                 undo_unwanted(message);
@@ -761,7 +764,8 @@ void Client::destroy_vi(std::uint32_t vi) noexcept {
     try {
         Lock lock(mutex_);
         // An attachment that is being made would tell the new agent of it.
-        while (attaching_) attaching_changed_.wait(lock);
+        while (attaching_)
+            attaching_changed_.wait(lock);
         if (holdings_.vis.erase(vi) == 0) return;
         std::erase_if(holdings_.connections, [&](const auto& entry) {
             if (entry.second.vi != vi) return false;
@@ -779,7 +783,8 @@ void Client::disconnected(std::uint64_t connection) noexcept {
     if (forked()) return;
     try {
         Lock lock(mutex_);
-        while (attaching_) attaching_changed_.wait(lock);
+        while (attaching_)
+            attaching_changed_.wait(lock);
         if (holdings_.connections.erase(connection) == 0) return;
         std::erase(lost_, connection);
         gone_.erase(connection);
@@ -805,8 +810,7 @@ std::function<void(AgentMessage&)> Client::connection_recorder(
     return [this, offer, failure = std::move(failure)](AgentMessage& message) {
         const auto* reply = std::get_if<EstablishedReply>(&message.reply.body);
         if (reply == nullptr) return;
-        const auto expected =
-            3 + static_cast<std::size_t>(__builtin_popcount(reply->descriptors));
+        const auto expected = 3 + static_cast<std::size_t>(__builtin_popcount(reply->descriptors));
         if (message.fds.size() != expected) {
             // The other end must learn that nobody is here.
             *failure = lost_descriptors();
@@ -814,9 +818,8 @@ std::function<void(AgentMessage&)> Client::connection_recorder(
             return;
         }
         holdings_.connections[reply->connection] =
-            ConnectionRecord{reply->connection,   reply->secret,
-                             offer.vi,            offer.attributes.tag,
-                             offer.attributes.flags, reply->peer_uid,
+            ConnectionRecord{reply->connection,    reply->secret,          offer.vi,
+                             offer.attributes.tag, offer.attributes.flags, reply->peer_uid,
                              reply->peer_instance};
     };
 }
@@ -896,19 +899,22 @@ void Client::cancel_waits(const void* owner) noexcept {
         const Lock lock(mutex_);
         // Also those that are just being asked again at a new agent.
         const auto [first, last] = waits_.equal_range(owner);
-        for (auto wait = first; wait != last; ++wait) wait->second = true;
+        for (auto wait = first; wait != last; ++wait)
+            wait->second = true;
         for (auto& [id, slot] : slots_) {
             if (slot->owner != owner || slot->state != Slot::State::Waiting) continue;
             slot->state = Slot::State::Cancelled;
             slot->changed.notify_all();
             cancelled.push_back(id);
         }
-        for (const std::uint64_t id : cancelled) slots_.erase(id);
+        for (const std::uint64_t id : cancelled)
+            slots_.erase(id);
         interrupt();
     } catch (...) {
         return;
     }
-    for (const std::uint64_t id : cancelled) notify(CancelNotice{id});
+    for (const std::uint64_t id : cancelled)
+        notify(CancelNotice{id});
 }
 
 /// Whoever reads the socket looks again whether what it waits for is still wanted.
@@ -942,9 +948,12 @@ Result<Established> Client::connect_accept(std::uint64_t request, const ConnectO
         }
     }
     const auto failure = std::make_shared<std::optional<Error>>();
-    auto answer = call([&](bool) { return ConnectAcceptRequest{request, own.value()}; },
-                       with_grace(deadline, answer_time_).earlier(answer_deadline()), false,
-                       connection_recorder(own.value(), failure));
+    auto answer = call(
+        [&](bool) {
+            return ConnectAcceptRequest{request, own.value()};
+        },
+        with_grace(deadline, answer_time_).earlier(answer_deadline()), false,
+        connection_recorder(own.value(), failure));
     if (*failure) {
         forget_incoming(request);
         return **failure;
@@ -1128,7 +1137,8 @@ void Client::peer_cancel(std::uint64_t request) noexcept {
     std::optional<std::uint64_t> connection;
     try {
         Lock lock(mutex_);
-        while (attaching_) attaching_changed_.wait(lock);
+        while (attaching_)
+            attaching_changed_.wait(lock);
         const auto found = peers_.find(request);
         if (found == peers_.end()) return;
         const std::shared_ptr<Slot> slot = found->second;
@@ -1213,8 +1223,8 @@ Result<UniqueFd> Client::counters_of(std::int32_t pid) {
 }
 
 Result<void> Client::stop_agent() {
-    auto done = expect_done<DoneReply>(
-        call([](bool) { return StopRequest{}; }, answer_deadline(), false));
+    auto done =
+        expect_done<DoneReply>(call([](bool) { return StopRequest{}; }, answer_deadline(), false));
     // It may be faster at ending than at answering.
     if (!done && done.error().code == Code::ConnectionLost) return {};
     return done;

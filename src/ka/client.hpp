@@ -39,9 +39,9 @@ struct EndpointAttributes {
     std::uint64_t max_transfer_bytes = 0;
     std::uint64_t quality_of_service = 0;
     std::uint32_t reliability = 0;  ///< one VIPL reliability bit
-    std::uint32_t rights = 0;       ///< right_rdma_write | right_rdma_read: what the VI lets peers do
-    ProtectionTag tag = null_tag;   ///< of this end's VI; peers check RDMA targets against it
-    std::uint32_t flags = 0;        ///< endpoint_any_tag
+    std::uint32_t rights = 0;  ///< right_rdma_write | right_rdma_read: what the VI lets peers do
+    ProtectionTag tag = null_tag;  ///< of this end's VI; peers check RDMA targets against it
+    std::uint32_t flags = 0;       ///< endpoint_any_tag
 };
 /// The VI's tag is null and null means "any region of this process" (VIA_STRICT_PTAG=0).
 inline constexpr std::uint32_t endpoint_any_tag = 1;
@@ -64,7 +64,7 @@ struct PeerGrant {
     std::uint32_t uid = 0;
     std::uint32_t rmmt_epoch = 0;  ///< of the table below
     base::UniqueFd pidfd;
-    base::UniqueFd rmmt;             ///< rmmt_bytes, mappable read-only
+    base::UniqueFd rmmt;  ///< rmmt_bytes, mappable read-only
     base::UniqueFd doorbell_memory;
     base::UniqueFd doorbell_event;
 };
@@ -219,8 +219,8 @@ class AgentClient {
 
     /// A descriptor that becomes readable when the agent goes away (and when it has something to
     /// say that nobody waits for); for the service thread, which then calls lost_connections() and,
-    /// while attached() is false, reattach_if_running() now and then. It is the same for the life of
-    /// the client.
+    /// while attached() is false, reattach_if_running() now and then. It is the same for the life
+    /// of the client.
     [[nodiscard]] virtual int socket() const noexcept = 0;
     [[nodiscard]] virtual bool attached() const noexcept = 0;
     virtual bool reattach_if_running() noexcept = 0;

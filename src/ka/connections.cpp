@@ -16,7 +16,8 @@ using base::Result;
 void append(std::string& key, const NetAddress& address) {
     key += static_cast<char>(address.host_bytes);
     key += static_cast<char>(address.discriminator_bytes);
-    for (std::size_t i = 0; i < address.host_bytes; ++i) key += static_cast<char>(address.host[i]);
+    for (std::size_t i = 0; i < address.host_bytes; ++i)
+        key += static_cast<char>(address.host[i]);
     for (std::size_t i = 0; i < address.discriminator_bytes; ++i)
         key += static_cast<char>(address.discriminator[i]);
 }
@@ -24,8 +25,8 @@ void append(std::string& key, const NetAddress& address) {
 /// For sentences: text as text, anything else as hexadecimal digits.
 std::string readable(const std::uint8_t* bytes, std::size_t count) {
     const bool text = count > 0 && std::all_of(bytes, bytes + count, [](std::uint8_t byte) {
-        return std::isprint(byte) != 0;
-    });
+                          return std::isprint(byte) != 0;
+                      });
     if (text) return "'" + std::string(reinterpret_cast<const char*>(bytes), count) + "'";
     constexpr char digits[] = "0123456789abcdef";
     std::string result;
@@ -62,20 +63,20 @@ void erase_ticket(std::map<std::string, std::deque<Ticket>>& queues, const std::
 
 Result<void> compatible(const EndpointAttributes& one, const EndpointAttributes& other) {
     if (one.reliability != other.reliability)
-        return Result<void>(Code::ReliabilityMismatch,
-                            "the reliability levels of the two VIs differ: " +
-                                std::to_string(one.reliability) + " and " +
-                                std::to_string(other.reliability));
+        return Result<void>(
+            Code::ReliabilityMismatch,
+            "the reliability levels of the two VIs differ: " + std::to_string(one.reliability) +
+                " and " + std::to_string(other.reliability));
     if (one.max_transfer_bytes != other.max_transfer_bytes)
         return Result<void>(Code::TransferSizeMismatch,
                             "the maximal transfer sizes of the two VIs differ: " +
                                 std::to_string(one.max_transfer_bytes) + " and " +
                                 std::to_string(other.max_transfer_bytes));
     if (one.quality_of_service != other.quality_of_service)
-        return Result<void>(Code::QosMismatch,
-                            "the qualities of service of the two VIs differ: " +
-                                std::to_string(one.quality_of_service) + " and " +
-                                std::to_string(other.quality_of_service));
+        return Result<void>(Code::QosMismatch, "the qualities of service of the two VIs differ: " +
+                                                   std::to_string(one.quality_of_service) +
+                                                   " and " +
+                                                   std::to_string(other.quality_of_service));
     return {};
 }
 
@@ -105,7 +106,9 @@ Connections::Pending& Connections::add(Ticket ticket, Pending pending) {
             ++counts.requests;
             seekers_[key_of(pending.offer.remote)].push_back(ticket);
             break;
-        case Stage::Presented: ++counts.requests; break;
+        case Stage::Presented:
+            ++counts.requests;
+            break;
         case Stage::Peer:
             ++counts.requests;
             ++counts.peers;
@@ -165,9 +168,10 @@ void Connections::fail(Ticket ticket, Code code, std::string sentence, Outcomes&
 
 Error Connections::nobody_waits(const ConnectOffer& offer) const {
     if (elsewhere(offer))
-        return Error{Code::NotReachable, "no device of this host leads to " +
-                                             readable(offer.remote) + "; this host is " +
-                                             readable(offer.local.host.data(), offer.local.host_bytes)};
+        return Error{Code::NotReachable,
+                     "no device of this host leads to " + readable(offer.remote) +
+                         "; this host is " +
+                         readable(offer.local.host.data(), offer.local.host_bytes)};
     return Error{Code::NoMatch, "nobody waits for a connection at " + readable(offer.remote)};
 }
 
@@ -183,8 +187,7 @@ void Connections::present(Ticket wait_ticket, Ticket request_ticket, Outcomes& o
     ProcessCounts& counts = processes_[server];
     ++counts.unanswered;
     counts.presented.insert(pending.request);
-    outcomes.push_back(
-        outcome::Incoming{server, wait_ticket, pending.request, pending.offer});
+    outcomes.push_back(outcome::Incoming{server, wait_ticket, pending.request, pending.offer});
     add(request_ticket, std::move(pending));
 }
 
@@ -199,10 +202,9 @@ void Connections::wait(ProcessNumber process, Ticket ticket, const NetAddress& l
                                                 std::to_string(limits_.waits) +
                                                 " places already (limit of the kernel agent)");
     if (counts.unanswered >= limits_.unanswered)
-        return refuse(Code::OutOfResources,
-                      "the process has neither accepted nor rejected " +
-                          std::to_string(limits_.unanswered) +
-                          " connection requests (limit of the kernel agent)");
+        return refuse(Code::OutOfResources, "the process has neither accepted nor rejected " +
+                                                std::to_string(limits_.unanswered) +
+                                                " connection requests (limit of the kernel agent)");
     const auto seekers = seekers_.find(key_of(local));
     if (seekers == seekers_.end() && deadline.expired(now))
         return refuse(Code::Timeout, "no connection request came for " + readable(local));
@@ -239,8 +241,7 @@ void Connections::request(ProcessNumber process, Ticket ticket, const ConnectOff
     pending.offer = offer;
     pending.deadline = deadline;
     pending.alarm = deadline.earlier(patience);
-    const Ticket server =
-        waits == waits_.end() ? Ticket{0} : waits->second.front();
+    const Ticket server = waits == waits_.end() ? Ticket{0} : waits->second.front();
     const bool met = waits != waits_.end();
     add(ticket, std::move(pending));
     if (met) present(server, ticket, outcomes);
@@ -258,8 +259,7 @@ void Connections::accept(ProcessNumber process, Ticket ticket, std::uint64_t req
                       "to a kernel agent that is gone");
     const Ticket requester = found->second.requester;
     if (requester != 0 && tickets_.at(requester).deadline.expired(now)) {
-        fail(requester, Code::Timeout,
-             "nobody answered the connection request in time", outcomes);
+        fail(requester, Code::Timeout, "nobody answered the connection request in time", outcomes);
     }
     if (found->second.requester == 0) {
         forget_request(request);
@@ -271,9 +271,8 @@ void Connections::accept(ProcessNumber process, Ticket ticket, std::uint64_t req
         return refuse(match.error().code, match.error().sentence);
     forget_request(request);
     remove(requester);
-    outcomes.push_back(outcome::Connected{{requester_process, requester, asked},
-                                          {process, ticket, offer},
-                                          asked.channel_bytes});
+    outcomes.push_back(outcome::Connected{
+        {requester_process, requester, asked}, {process, ticket, offer}, asked.channel_bytes});
 }
 
 void Connections::reject(ProcessNumber process, Ticket ticket, std::uint64_t request,
@@ -334,9 +333,7 @@ void Connections::peer_request(ProcessNumber process, Ticket ticket, const Conne
     }
     // The earlier request plays the requester.
     outcomes.push_back(outcome::Connected{
-        first,
-        {process, ticket, offer},
-        std::max(first.offer.channel_bytes, offer.channel_bytes)});
+        first, {process, ticket, offer}, std::max(first.offer.channel_bytes, offer.channel_bytes)});
 }
 
 bool Connections::cancel(ProcessNumber process, Ticket ticket) {
@@ -349,7 +346,8 @@ bool Connections::cancel(ProcessNumber process, Ticket ticket) {
 void Connections::process_gone(ProcessNumber process, Outcomes& outcomes) {
     const auto found = processes_.find(process);
     if (found == processes_.end()) return;
-    while (!found->second.tickets.empty()) remove(*found->second.tickets.begin());
+    while (!found->second.tickets.empty())
+        remove(*found->second.tickets.begin());
     while (!found->second.presented.empty()) {
         const std::uint64_t request = *found->second.presented.begin();
         const Ticket requester = requests_.at(request).requester;

@@ -58,8 +58,7 @@ struct Connected {
 };
 }  // namespace outcome
 
-using Outcome =
-    std::variant<outcome::Failed, outcome::Done, outcome::Incoming, outcome::Connected>;
+using Outcome = std::variant<outcome::Failed, outcome::Done, outcome::Incoming, outcome::Connected>;
 using Outcomes = std::vector<Outcome>;
 
 class Connections {
@@ -108,7 +107,7 @@ class Connections {
         ConnectOffer offer;  // the others
         base::Deadline deadline = base::Deadline::never();
         base::Deadline alarm = base::Deadline::never();  // deadline or end of patience
-        std::uint64_t request = 0;  // Presented
+        std::uint64_t request = 0;                       // Presented
     };
     /// What a server was told of and has not answered.
     struct Presented {

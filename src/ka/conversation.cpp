@@ -26,7 +26,8 @@ Result<AgentMessage> read_agent_message(const base::UniqueFd& socket) {
     auto reply = decode_reply(std::span(buffer).first(std::min(message.bytes, max_message_bytes)));
     if (!reply) {
         Error error = std::move(reply).error();
-        error.sentence = "the kernel agent said something that is not understood: " + error.sentence;
+        error.sentence =
+            "the kernel agent said something that is not understood: " + error.sentence;
         return error;
     }
     return AgentMessage{std::move(reply).value(), std::move(message.fds), message.truncated};

@@ -39,8 +39,7 @@ Result<void> verify_eventfd(const UniqueFd& file) {
     std::array<char, 64> target{};
     const ssize_t length = readlink(name.c_str(), target.data(), target.size());
     if (length < 0) return base::system_error(errno, "cannot look at a descriptor");
-    if (std::string_view(target.data(), static_cast<std::size_t>(length)) !=
-        "anon_inode:[eventfd]")
+    if (std::string_view(target.data(), static_cast<std::size_t>(length)) != "anon_inode:[eventfd]")
         return Result<void>(Code::ProtocolViolation, "a doorbell event that is not an eventfd");
     return {};
 }

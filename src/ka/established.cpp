@@ -6,8 +6,8 @@ namespace via::ka {
 using base::Code;
 using base::Result;
 
-const EstablishedConnections::Place* EstablishedConnections::place(
-    ProcessNumber process, std::uint64_t connection) const {
+const EstablishedConnections::Place* EstablishedConnections::place(ProcessNumber process,
+                                                                   std::uint64_t connection) const {
     const auto places = places_.find(process);
     if (places == places_.end()) return nullptr;
     const auto found = places->second.find(connection);
@@ -21,8 +21,7 @@ void EstablishedConnections::add(const Secret& secret, const End& one, const End
     places_[other.process][other.connection] = Place{secret, 1};
 }
 
-Result<void> EstablishedConnections::restore(ProcessNumber process,
-                                             const ConnectionRecord& shown) {
+Result<void> EstablishedConnections::restore(ProcessNumber process, const ConnectionRecord& shown) {
     if (place(process, shown.connection) != nullptr)
         return Result<void>(Code::InvalidArgument, "a connection was restored twice");
     const End end{process, shown.connection, shown.vi, shown.tag, shown.flags};
@@ -74,7 +73,8 @@ std::vector<EstablishedConnections::End> EstablishedConnections::restored(Proces
                 vain.push_back(where.secret);
         }
     }
-    for (const Secret& secret : vain) give_up(secret);
+    for (const Secret& secret : vain)
+        give_up(secret);
     return gone;
 }
 
@@ -92,8 +92,8 @@ const EstablishedConnections::End* EstablishedConnections::other(ProcessNumber p
     return end ? &*end : nullptr;
 }
 
-std::optional<EstablishedConnections::End> EstablishedConnections::leave(
-    ProcessNumber process, std::uint64_t connection) {
+std::optional<EstablishedConnections::End> EstablishedConnections::leave(ProcessNumber process,
+                                                                         std::uint64_t connection) {
     const Place* found = place(process, connection);
     if (found == nullptr) return {};
     const Place where = *found;
@@ -109,7 +109,8 @@ std::optional<EstablishedConnections::End> EstablishedConnections::leave(
 }
 
 void EstablishedConnections::process_gone(ProcessNumber process) {
-    for (const std::uint64_t connection : connections(process)) leave(process, connection);
+    for (const std::uint64_t connection : connections(process))
+        leave(process, connection);
     places_.erase(process);
     std::erase_if(present_, [&](const auto& entry) { return entry.second == process; });
 }
@@ -122,7 +123,8 @@ std::size_t EstablishedConnections::count(ProcessNumber process) const {
 std::vector<std::uint64_t> EstablishedConnections::connections(ProcessNumber process) const {
     std::vector<std::uint64_t> result;
     if (const auto places = places_.find(process); places != places_.end())
-        for (const auto& [connection, where] : places->second) result.push_back(connection);
+        for (const auto& [connection, where] : places->second)
+            result.push_back(connection);
     return result;
 }
 

@@ -32,8 +32,8 @@ constexpr unsigned two_megabyte_pages = 21U << 26;  // log2 of the size, as memf
 constexpr std::uint64_t largest_arena = std::uint64_t{1} << 46;  // beyond any address space
 
 Result<UniqueFd> make_huge_file(std::uint64_t bytes) {
-    UniqueFd file(memfd_create("viaduct-kmem", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB |
-                                                   two_megabyte_pages));
+    UniqueFd file(memfd_create("viaduct-kmem",
+                               MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | two_megabyte_pages));
     if (!file.valid()) return base::system_error(errno, "cannot create huge-page memory");
     if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
         return base::system_error(errno, "cannot size huge-page memory");
@@ -59,7 +59,7 @@ void Kmem::set_floor(std::uint32_t arena) noexcept {
 }
 
 Result<std::uint32_t> Kmem::make_arena(std::uint64_t bytes, ProtectionTag tag, bool dedicated,
-                                      bool huge_pages) {
+                                       bool huge_pages) {
     if (arenas_.size() >= limits_.arenas)
         return Result<std::uint32_t>(Code::OutOfResources,
                                      "the process has its " + std::to_string(limits_.arenas) +
@@ -70,7 +70,8 @@ Result<std::uint32_t> Kmem::make_arena(std::uint64_t bytes, ProtectionTag tag, b
                                       " bytes of kmem and asks for " + std::to_string(bytes) +
                                       " more; the limit is " + std::to_string(limits_.kmem_bytes));
     if (last_arena_ == std::numeric_limits<std::uint32_t>::max())
-        return Result<std::uint32_t>(Code::OutOfResources, "the numbers of kmem arenas are used up");
+        return Result<std::uint32_t>(Code::OutOfResources,
+                                     "the numbers of kmem arenas are used up");
 
     Arena arena;
     arena.tag = tag;
@@ -97,7 +98,8 @@ Result<std::uint32_t> Kmem::make_arena(std::uint64_t bytes, ProtectionTag tag, b
 }
 
 Result<Kmem::Allocation> Kmem::allocate(std::uint64_t bytes, ProtectionTag tag, bool huge_pages) {
-    if (bytes == 0) return Result<Allocation>(Code::InvalidArgument, "kmem of 0 bytes was asked for");
+    if (bytes == 0)
+        return Result<Allocation>(Code::InvalidArgument, "kmem of 0 bytes was asked for");
     if (bytes > largest_arena)
         return Result<Allocation>(Code::OutOfResources,
                                   "no memory has room for " + std::to_string(bytes) + " bytes");

@@ -34,8 +34,8 @@ class Kmem {
         std::uint64_t bytes = 0;
         ProtectionTag tag = null_tag;
         bool huge_pages = false;
-        bool dedicated = false;  ///< made for one block, larger than the usual arena
-        std::optional<Buddy> buddy;  // unless dedicated
+        bool dedicated = false;         ///< made for one block, larger than the usual arena
+        std::optional<Buddy> buddy;     // unless dedicated
         std::uint64_t block_bytes = 0;  // dedicated: of the block; 0: free
         std::map<std::uint64_t, std::size_t> regions;  // registered regions, by block
     };

@@ -97,11 +97,13 @@ std::string in_path() {
 
 /// A process without a signal at its end and unseen by the program's own wait(2): the program must
 /// not notice that it has a child. Runs no handlers of fork(2).
-pid_t quiet_fork() noexcept { return static_cast<pid_t>(syscall(SYS_clone, 0, 0, 0, 0, 0)); }
+pid_t quiet_fork() noexcept {
+    return static_cast<pid_t>(syscall(SYS_clone, 0, 0, 0, 0, 0));
+}
 
 /// In the grandchild: becomes the daemon, or says why not and ends.
-[[noreturn]] void become_agent(const char* program, char* const* arguments, char* const* environment,
-                               int report) noexcept {
+[[noreturn]] void become_agent(const char* program, char* const* arguments,
+                               char* const* environment, int report) noexcept {
     // The report goes to descriptor 3, all others are closed.
     if (report != 3) syscall(SYS_dup3, report, 3, O_CLOEXEC);
     const long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
@@ -118,7 +120,8 @@ pid_t quiet_fork() noexcept { return static_cast<pid_t>(syscall(SYS_clone, 0, 0,
     if (syscall(SYS_chdir, "/") == 0) syscall(SYS_execve, program, arguments, environment);
     const int failure = errno;
     syscall(SYS_write, 3, &failure, sizeof failure);
-    for (;;) syscall(SYS_exit_group, 127);
+    for (;;)
+        syscall(SYS_exit_group, 127);
 }
 
 Result<void> start_agent(const std::string& address) {
@@ -145,9 +148,9 @@ Result<void> start_agent(const std::string& address) {
     if (child == 0) {
         syscall(SYS_setsid);
         const pid_t grandchild = quiet_fork();
-        if (grandchild == 0)
-            become_agent(name.c_str(), arguments.data(), environ, report_in.get());
-        for (;;) syscall(SYS_exit_group, grandchild < 0 ? 1 : 0);
+        if (grandchild == 0) become_agent(name.c_str(), arguments.data(), environ, report_in.get());
+        for (;;)
+            syscall(SYS_exit_group, grandchild < 0 ? 1 : 0);
     }
     const int fork_failure = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -180,17 +183,16 @@ UniqueFd take_starter_lock(const std::string& address) {
 /// Checks whose agent it is: nobody may pose as one.
 Result<AgentConnection> connect_to(const std::string& address) {
     auto socket = base::connect_message_socket(address);
-    if (!socket)
-        return name_descriptor_limit(std::move(socket).error(), "this process's");
+    if (!socket) return name_descriptor_limit(std::move(socket).error(), "this process's");
     auto credentials = base::peer_credentials(socket.value());
     if (!credentials) return std::move(credentials).error();
     const uid_t uid = credentials.value().uid;
     if (uid != 0 && uid != geteuid())
-        return Result<AgentConnection>(
-            Code::PermissionDenied,
-            "user " + std::to_string(uid) + " listens at " + address +
-                "; only an agent of root or of user " + std::to_string(geteuid()) +
-                " is trusted. Set VIA_AGENT_SOCKET to another socket");
+        return Result<AgentConnection>(Code::PermissionDenied,
+                                       "user " + std::to_string(uid) + " listens at " + address +
+                                           "; only an agent of root or of user " +
+                                           std::to_string(geteuid()) +
+                                           " is trusted. Set VIA_AGENT_SOCKET to another socket");
     return AgentConnection{std::move(socket).value(), address};
 }
 
@@ -217,10 +219,10 @@ Result<std::string> agent_program() {
     if (runnable(VIA_INSTALLED_AGENT)) return std::string(VIA_INSTALLED_AGENT);
     if (getauxval(AT_SECURE) == 0)
         if (std::string found = in_path(); !found.empty()) return found;
-    return Result<std::string>(Code::NotFound,
-                               "the program viad was found neither beside this program or library nor as " +
-                                   std::string(VIA_INSTALLED_AGENT) +
-                                   " nor in PATH; set VIA_AGENT_PROGRAM to its path");
+    return Result<std::string>(
+        Code::NotFound,
+        "the program viad was found neither beside this program or library nor as " +
+            std::string(VIA_INSTALLED_AGENT) + " nor in PATH; set VIA_AGENT_PROGRAM to its path");
 }
 
 Result<AgentConnection> find_agent() {
@@ -251,7 +253,8 @@ Result<AgentConnection> find_or_start_agent(Deadline deadline) {
         Error error = std::move(connection).error();
         if (error.code != Code::NotFound && error.code != Code::Timeout) return error;
         if (error.code == Code::NotFound && !may_start) {
-            error.sentence += "; no kernel agent runs there and VIA_AGENT_START forbids starting one";
+            error.sentence +=
+                "; no kernel agent runs there and VIA_AGENT_START forbids starting one";
             return error;
         }
         if (deadline.expired()) {
@@ -267,8 +270,7 @@ Result<AgentConnection> find_or_start_agent(Deadline deadline) {
             if (wait_for_starter.is_never())
                 wait_for_starter = Deadline::at(now + starter_patience);
             if (!lockable || starter.valid() || wait_for_starter.expired(now)) {
-                if (auto start = start_agent(address); !start)
-                    return std::move(start).error();
+                if (auto start = start_agent(address); !start) return std::move(start).error();
                 started = true;
                 start_again = Deadline::at(now + start_again_after);
             }

@@ -13,11 +13,12 @@ struct Limits {
     std::size_t regions = 65534;  ///< entries of the RMMT
     std::uint64_t kmem_bytes = std::uint64_t{1} << 40;
     std::size_t arenas = 1024;
-    std::size_t waits = 4096;        ///< VipConnectWait pending
-    std::size_t requests = 16384;    ///< connection requests of both kinds under way
-    std::size_t unanswered = 4096;   ///< incoming requests neither accepted nor rejected
+    std::size_t waits = 4096;       ///< VipConnectWait pending
+    std::size_t requests = 16384;   ///< connection requests of both kinds under way
+    std::size_t unanswered = 4096;  ///< incoming requests neither accepted nor rejected
     std::uint64_t channel_bytes = std::uint64_t{64} << 20;
-    std::size_t owed_messages = 32768;  ///< replies a process has not read, beyond the socket's buffer
+    std::size_t owed_messages =
+        32768;  ///< replies a process has not read, beyond the socket's buffer
 };
 
 /// Sockets of one user that have not said yet who they are.

@@ -30,7 +30,9 @@ void append(std::vector<PageRange>& ranges, std::uint64_t first, std::uint64_t e
 int lock(const PageRange& range) {
     return static_cast<int>(syscall(SYS_mlock, range.first, range.bytes));
 }
-void unlock(const PageRange& range) { syscall(SYS_munlock, range.first, range.bytes); }
+void unlock(const PageRange& range) {
+    syscall(SYS_munlock, range.first, range.bytes);
+}
 
 }  // namespace
 
@@ -79,7 +81,8 @@ base::Result<void> PinLedger::pin(std::uint64_t address, std::uint64_t bytes) {
     for (std::size_t i = 0; i < fresh.size(); ++i) {
         if (lock(fresh[i]) == 0) continue;
         const int failure = errno;
-        for (std::size_t undone = 0; undone < i; ++undone) unlock(fresh[undone]);
+        for (std::size_t undone = 0; undone < i; ++undone)
+            unlock(fresh[undone]);
         counts_.remove(range);
         base::Error error = base::system_error(
             failure, "cannot lock " + std::to_string(bytes) + " bytes in memory");
@@ -88,9 +91,9 @@ base::Result<void> PinLedger::pin(std::uint64_t address, std::uint64_t bytes) {
             getrlimit(RLIMIT_MEMLOCK, &limit);
             error.code = base::Code::OutOfResources;
             error.sentence +=
-                "; RLIMIT_MEMLOCK is " +
-                (limit.rlim_cur == RLIM_INFINITY ? std::string("unlimited (is the range mapped?)")
-                                                 : std::to_string(limit.rlim_cur) + " bytes");
+                "; RLIMIT_MEMLOCK is " + (limit.rlim_cur == RLIM_INFINITY
+                                              ? std::string("unlimited (is the range mapped?)")
+                                              : std::to_string(limit.rlim_cur) + " bytes");
         }
         return error;
     }
@@ -99,7 +102,8 @@ base::Result<void> PinLedger::pin(std::uint64_t address, std::uint64_t bytes) {
 
 void PinLedger::unpin(std::uint64_t address, std::uint64_t bytes) noexcept {
     // The memory may be gone already; then so is the lock.
-    for (const PageRange& range : counts_.remove(pages_of(address, bytes))) unlock(range);
+    for (const PageRange& range : counts_.remove(pages_of(address, bytes)))
+        unlock(range);
 }
 
 }  // namespace via::ka

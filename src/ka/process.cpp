@@ -39,10 +39,9 @@ Region Process::published(const Registered& registered) const {
 
 Result<MemoryHandle> Process::register_memory(const RegisterRequest& request) {
     if (regions_.size() >= limits_.regions)
-        return Result<MemoryHandle>(Code::OutOfResources,
-                                    "the process has registered " +
-                                        std::to_string(limits_.regions) +
-                                        " regions (limit of the kernel agent)");
+        return Result<MemoryHandle>(
+            Code::OutOfResources, "the process has registered " + std::to_string(limits_.regions) +
+                                      " regions (limit of the kernel agent)");
     Registered registered{request, false};
     if (request.arena != no_arena)
         registered.in_block = kmem_.add_region(request.arena, request.arena_offset, request.bytes);
@@ -96,9 +95,9 @@ Result<void> Process::change_memory(const ChangeMemoryRequest& change) {
 
 Result<std::uint32_t> Process::create_vi() {
     if (vis_.size() >= limits_.vis)
-        return Result<std::uint32_t>(Code::OutOfResources,
-                                     "the process has " + std::to_string(limits_.vis) +
-                                         " VIs (limit of the kernel agent)");
+        return Result<std::uint32_t>(
+            Code::OutOfResources,
+            "the process has " + std::to_string(limits_.vis) + " VIs (limit of the kernel agent)");
     do {
         ++last_vi_;
     } while (last_vi_ == 0 || vis_.contains(last_vi_));

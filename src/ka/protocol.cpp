@@ -103,30 +103,62 @@ Complaint check(const RegisterRequest& m) {
     if (auto bad = check_rights(m.rights)) return bad;
     return check_reserved(m.reserved);
 }
-Complaint check(const DeregisterRequest& m) { return check_reserved(m.reserved); }
+Complaint check(const DeregisterRequest& m) {
+    return check_reserved(m.reserved);
+}
 Complaint check(const ChangeMemoryRequest& m) {
     if (auto bad = check_rights(m.rights)) return bad;
     return check_reserved(m.reserved);
 }
-Complaint check(const AllocateKmemRequest& m) { return check_flag(m.ordinary_pages); }
-Complaint check(const FreeKmemRequest& m) { return check_reserved(m.reserved); }
-Complaint check(const CreateViRequest& m) { return check_reserved(m.reserved); }
-Complaint check(const DestroyViNotice& m) { return check_reserved(m.reserved); }
-Complaint check(const DisconnectedNotice&) { return {}; }
+Complaint check(const AllocateKmemRequest& m) {
+    return check_flag(m.ordinary_pages);
+}
+Complaint check(const FreeKmemRequest& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const CreateViRequest& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const DestroyViNotice& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const DisconnectedNotice&) {
+    return {};
+}
 Complaint check(const ConnectWaitRequest& m) {
     if (!all_zero(m.reserved)) return "a reserved field is not zero";
     return check(m.local);
 }
-Complaint check(const ConnectAcceptRequest& m) { return check(m.offer); }
-Complaint check(const ConnectRejectRequest&) { return {}; }
-Complaint check(const ConnectRequestRequest& m) { return check(m.offer); }
-Complaint check(const PeerRequestRequest& m) { return check(m.offer); }
-Complaint check(const CancelNotice&) { return {}; }
-Complaint check(const PeerArenaRequest& m) { return check_reserved(m.reserved); }
-Complaint check(const PeerRmmtRequest&) { return {}; }
-Complaint check(const StatusRequest&) { return {}; }
-Complaint check(const CountersOfRequest& m) { return check_reserved(m.reserved); }
-Complaint check(const StopRequest& m) { return check_reserved(m.reserved); }
+Complaint check(const ConnectAcceptRequest& m) {
+    return check(m.offer);
+}
+Complaint check(const ConnectRejectRequest&) {
+    return {};
+}
+Complaint check(const ConnectRequestRequest& m) {
+    return check(m.offer);
+}
+Complaint check(const PeerRequestRequest& m) {
+    return check(m.offer);
+}
+Complaint check(const CancelNotice&) {
+    return {};
+}
+Complaint check(const PeerArenaRequest& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const PeerRmmtRequest&) {
+    return {};
+}
+Complaint check(const StatusRequest&) {
+    return {};
+}
+Complaint check(const CountersOfRequest& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const StopRequest& m) {
+    return check_reserved(m.reserved);
+}
 Complaint check(const RestoreArenaRequest& m) {
     if (m.arena == no_arena || m.bytes == 0) return "an arena without number or size";
     if (auto bad = check_flag(m.dedicated)) return bad;
@@ -162,15 +194,21 @@ Complaint check(const RestoreConnectionsRequest& m) {
     }
     return check_reserved(m.reserved);
 }
-Complaint check(const RestoreDoneRequest& m) { return check_reserved(m.reserved); }
+Complaint check(const RestoreDoneRequest& m) {
+    return check_reserved(m.reserved);
+}
 
 Complaint check(const FailedReply& m) {
     if (m.code > static_cast<std::uint32_t>(Code::System)) return "an unknown error code";
     if (auto bad = check_reserved(m.reserved)) return bad;
     return check(m.sentence, "the sentence");
 }
-Complaint check(const DoneReply& m) { return check_reserved(m.reserved); }
-Complaint check(const AttachedReply&) { return {}; }
+Complaint check(const DoneReply& m) {
+    return check_reserved(m.reserved);
+}
+Complaint check(const AttachedReply&) {
+    return {};
+}
 Complaint check(const RegisteredReply& m) {
     if (auto bad = check_handle(m.handle)) return bad;
     return check_reserved(m.reserved);
@@ -205,8 +243,12 @@ Complaint check(const EstablishedReply& m) {
     if (auto bad = check(m.remote_address)) return bad;
     return check(m.remote_attributes);
 }
-Complaint check(const ArenaGrantedReply&) { return {}; }
-Complaint check(const RmmtGrantedReply& m) { return check_reserved(m.reserved); }
+Complaint check(const ArenaGrantedReply&) {
+    return {};
+}
+Complaint check(const RmmtGrantedReply& m) {
+    return check_reserved(m.reserved);
+}
 Complaint check(const StatusPageReply& m) {
     if (auto bad = check_count(m.count, m.capacity)) return bad;
     if (auto bad = check_flag(m.on_demand)) return bad;
@@ -220,7 +262,9 @@ Complaint check(const StatusPageReply& m) {
         if (auto bad = check(m.processes[i].program, "a program's name")) return bad;
     return {};
 }
-Complaint check(const CountersGrantedReply& m) { return check_reserved(m.reserved); }
+Complaint check(const CountersGrantedReply& m) {
+    return check_reserved(m.reserved);
+}
 Complaint check(const ConnectionsGoneEvent& m) {
     if (auto bad = check_count(m.count, m.capacity)) return bad;
     return check_reserved(m.reserved);
@@ -243,9 +287,9 @@ Result<Message> decode_as(const MessageHeader& header, std::span<const std::byte
         Body body;
         std::memcpy(static_cast<void*>(&body), payload.data(), sizeof body);
         if (auto bad = check(body))
-            return Result<Message>(Code::ProtocolViolation,
-                                   "a message of kind " + std::to_string(header.kind) +
-                                       " is malformed: " + *bad);
+            return Result<Message>(
+                Code::ProtocolViolation,
+                "a message of kind " + std::to_string(header.kind) + " is malformed: " + *bad);
         return Message{header.id, Variant(std::in_place_index<index>, body)};
     }
 }

@@ -91,7 +91,8 @@ struct FixedText {
     FixedText() = default;
     explicit FixedText(std::string_view text) noexcept {
         const std::size_t length = text.size() < n ? text.size() : n - 1;
-        for (std::size_t i = 0; i < length; ++i) bytes[i] = text[i];
+        for (std::size_t i = 0; i < length; ++i)
+            bytes[i] = text[i];
     }
     [[nodiscard]] bool terminated() const noexcept { return bytes[n - 1] == '\0'; }
     [[nodiscard]] std::string text() const { return std::string(bytes.data()); }
@@ -498,9 +499,8 @@ using RequestBody =
 
 using ReplyBody =
     std::variant<FailedReply, DoneReply, AttachedReply, RegisteredReply, KmemAllocatedReply,
-                 KmemFreedReply, ViCreatedReply, IncomingReply, EstablishedReply,
-                 ArenaGrantedReply, RmmtGrantedReply, StatusPageReply, CountersGrantedReply,
-                 ConnectionsGoneEvent>;
+                 KmemFreedReply, ViCreatedReply, IncomingReply, EstablishedReply, ArenaGrantedReply,
+                 RmmtGrantedReply, StatusPageReply, CountersGrantedReply, ConnectionsGoneEvent>;
 
 struct Request {
     std::uint64_t id = 0;

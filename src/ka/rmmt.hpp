@@ -39,7 +39,7 @@ struct alignas(base::cache_line) RmmtEntry {
     std::atomic<std::uint64_t> length;
     std::atomic<std::uint32_t> tag;
     std::atomic<std::uint32_t> rights;
-    std::atomic<std::uint32_t> arena;         ///< kmem arena that holds the region, or no_arena
+    std::atomic<std::uint32_t> arena;  ///< kmem arena that holds the region, or no_arena
     std::atomic<std::uint32_t> reserved;
     std::atomic<std::uint64_t> arena_offset;  ///< of the region's first byte in that arena
 };
@@ -90,7 +90,8 @@ class RmmtView {
         for (;;) {
             const std::uint64_t before = entry.stamp.load(std::memory_order_acquire);
             if (static_cast<std::uint32_t>(before) != handle || handle == 0) return false;
-            // Acquire on each: a new field comes with the new stamp (the writer stores with release).
+            // Acquire on each: a new field comes with the new stamp (the writer stores with
+            // release).
             region.address = entry.address.load(std::memory_order_acquire);
             region.length = entry.length.load(std::memory_order_acquire);
             region.tag = entry.tag.load(std::memory_order_acquire);

@@ -38,8 +38,7 @@ Result<void> RmmtTable::make_page(std::uint32_t index) {
 void RmmtTable::write(std::uint32_t index, MemoryHandle handle, const Region* region) noexcept {
     RmmtEntry& entry = entries()[index];
     const std::uint64_t before = entry.stamp.load(std::memory_order_relaxed);
-    const std::uint64_t change =
-        ((before == 0 ? first_change_ : before >> 32) + 1) & 0xFFFF'FFFF;
+    const std::uint64_t change = ((before == 0 ? first_change_ : before >> 32) + 1) & 0xFFFF'FFFF;
     // The fields are stored with release and read with acquire order: who sees one new field also
     // sees that the entry was invalidated before, and discards what it read.
     entry.stamp.store(change << 32, std::memory_order_relaxed);
@@ -59,7 +58,8 @@ bool RmmtTable::contains(MemoryHandle handle) const noexcept {
 }
 
 Result<MemoryHandle> RmmtTable::add(const Region& region) {
-    while (next_fresh_ <= capacity && ever_used_[next_fresh_]) ++next_fresh_;
+    while (next_fresh_ <= capacity && ever_used_[next_fresh_])
+        ++next_fresh_;
     const bool fresh_left = next_fresh_ <= capacity;
     std::uint32_t index = 0;
     if (!freed_.empty() && (freed_.size() >= resting_entries || !fresh_left)) {

@@ -78,7 +78,8 @@ class PdRing {
     }
 
     void grow_big() {
-        const std::size_t entries = big_.empty() ? 2 * (small_mask_ + std::size_t{1}) : 2 * big_.size();
+        const std::size_t entries =
+            big_.empty() ? 2 * (small_mask_ + std::size_t{1}) : 2 * big_.size();
         std::vector<PhysicalDescriptor> larger(entries);
         const std::uint32_t count = big_count();
         for (std::uint32_t i = 0; i < count; ++i)

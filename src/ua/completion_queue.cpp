@@ -22,14 +22,19 @@ void CompletionQueue::open(std::shared_ptr<Nic> nic, std::uint32_t entries) {
     ring_.assign(std::bit_ceil(std::max<std::size_t>(entries, 16)), CompletionEntry{});
 }
 
-bool CompletionQueue::close() {
-    if (attached_.load() != 0) return false;
-    force_close();
-    return true;
+base::Result<void> CompletionQueue::close(std::uint64_t expected) {
+    if (attached_.load() != 0)
+        return base::Result<void>(base::Code::OutOfResources,
+                                  "VIs are still attached to the completion queue: destroy them "
+                                  "first");
+    if (!force_close(expected))
+        return base::Result<void>(base::Code::InvalidArgument,
+                                  "the completion queue has been destroyed");
+    return {};
 }
 
-void CompletionQueue::force_close() {
-    handle.store(0, std::memory_order_release);
+bool CompletionQueue::force_close(std::uint64_t expected) {
+    if (!handle.compare_exchange_strong(expected, 0)) return false;
     const std::size_t cancelled = notifications.clear();
     for (std::size_t i = 0; i < cancelled; ++i)
         nic_->process().notification_served();
@@ -39,6 +44,7 @@ void CompletionQueue::force_close() {
     lock_.unlock();
     // The poll group and the memory stay until the slot is used again: another thread may be in
     // poll() with a handle that was good a moment ago.
+    return true;
 }
 
 void CompletionQueue::reserve() {

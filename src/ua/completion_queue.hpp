@@ -27,9 +27,10 @@ class CompletionQueue {
     std::atomic<std::uint64_t> handle{0};
 
     void open(std::shared_ptr<Nic> nic, std::uint32_t entries);
-    /// False: VIs are still attached.
-    [[nodiscard]] bool close();
-    void force_close();
+    /// OutOfResources: VIs are still attached. InvalidArgument: somebody has closed it already.
+    [[nodiscard]] base::Result<void> close(std::uint64_t expected);
+    /// False: somebody has closed it already.
+    bool force_close(std::uint64_t expected);
 
     [[nodiscard]] const std::shared_ptr<Nic>& nic() const noexcept { return nic_; }
     [[nodiscard]] na::PollGroup* group() const noexcept { return group_; }

@@ -51,7 +51,9 @@ const DeviceEntry* find_device(std::string_view name) noexcept {
     return nullptr;
 }
 
-void add_device(const DeviceEntry& entry) { added_devices().push_back(entry); }
+void add_device(const DeviceEntry& entry) {
+    added_devices().push_back(entry);
+}
 
 std::string resolve_device_name(std::string_view given) {
     std::string name(given);

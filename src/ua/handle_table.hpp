@@ -18,6 +18,14 @@ namespace via::ua {
 template <class T, unsigned KindBits>
 class HandleTable {
   public:
+    HandleTable() = default;
+    HandleTable(const HandleTable&) = delete;
+    HandleTable& operator=(const HandleTable&) = delete;
+    ~HandleTable() {
+        for (auto& chunk : chunks_)
+            delete chunk.load(std::memory_order_relaxed);
+    }
+
     /// A free object, with a new handle not yet set: the caller makes it ready and then publishes
     /// with `object.handle.store(handle, release)`. Null: the table is full.
     [[nodiscard]] T* take(std::uint64_t& handle) {

@@ -40,7 +40,9 @@ std::string host_name() {
     return name;
 }
 
-std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
+std::string short_name(const std::string& name) {
+    return name.substr(0, name.find('.'));
+}
 
 /// Is this one of the addresses of this host's interfaces?
 bool is_own_interface(const sockaddr* address) {
@@ -135,8 +137,7 @@ base::Result<std::string> NameService::name_of(const HostAddress& address) const
     for (const HostEntry& entry : read_file())
         if (entry.address == address) return entry.name;
     if (address == own_) return short_name(host_name());
-    return base::Result<std::string>(base::Code::NameService,
-                                     "no host with this address is known");
+    return base::Result<std::string>(base::Code::NameService, "no host with this address is known");
 }
 
 }  // namespace via::ua

@@ -124,13 +124,12 @@ void Nic::close() {
     for (const std::uint64_t handle : vis) {
         VirtualInterface* vi = vi_table().find(reinterpret_cast<void*>(handle));
         if (vi == nullptr) continue;
-        if (vi->force_close()) vi_table().give_back(handle);
+        if (vi->force_close(handle)) vi_table().give_back(handle);
     }
     for (const std::uint64_t handle : cqs) {
         CompletionQueue* cq = cq_table().find(reinterpret_cast<void*>(handle));
         if (cq == nullptr) continue;
-        cq->force_close();
-        cq_table().give_back(handle);
+        if (cq->force_close(handle)) cq_table().give_back(handle);
     }
     process_.doorbell().wake_local();  // threads that sleep in a Wait call see that it is over
     for (const auto& [handle, region] : regions) {
@@ -310,6 +309,10 @@ base::Result<void> Nic::free(void* address, ka::MemoryHandle handle) {
 
 base::Result<std::uint64_t> Nic::create_vi(const ka::EndpointAttributes& attributes,
                                            CompletionQueue* send_cq, CompletionQueue* receive_cq) {
+    for (const CompletionQueue* cq : {send_cq, receive_cq})
+        if (cq != nullptr && &cq->nic()->device() != device_)
+            return base::Result<std::uint64_t>(base::Code::InvalidArgument,
+                                               "the completion queue belongs to another device");
     if (!use_tag(attributes.tag))
         return base::Result<std::uint64_t>(base::Code::ProtectionTag,
                                            "there is no such protection tag on this NIC");
@@ -358,10 +361,7 @@ base::Result<std::uint64_t> Nic::create_cq(std::uint32_t entries) {
 }
 
 base::Result<void> Nic::destroy_cq(CompletionQueue& cq, std::uint64_t handle) {
-    if (!cq.close())
-        return base::Result<void>(base::Code::OutOfResources,
-                                  "VIs are still attached to the completion queue: destroy them "
-                                  "first");
+    if (auto closed = cq.close(handle); !closed) return closed;
     {
         const std::lock_guard guard(mutex_);
         cqs_.erase(handle);

@@ -12,8 +12,12 @@ CqTable* cqs = new CqTable;
 
 }  // namespace
 
-ViTable& vi_table() noexcept { return *vis; }
-CqTable& cq_table() noexcept { return *cqs; }
+ViTable& vi_table() noexcept {
+    return *vis;
+}
+CqTable& cq_table() noexcept {
+    return *cqs;
+}
 
 void forget_all_handles() {
     // The old tables stay: another thread's half-done work in them is not ours to end.

@@ -9,11 +9,11 @@ namespace via::ua {
 enum class ViState : std::uint8_t { Idle = 0, Connected = 1, ConnectPending = 2, Error = 3 };
 
 enum class ViEvent : std::uint8_t {
-    ConnectStarted,    ///< request, accept or peer request
+    ConnectStarted,  ///< request, accept or peer request
     ConnectSucceeded,
-    ConnectFailed,     ///< rejected, timed out, no match, cancelled
-    Disconnected,      ///< by this side
-    ConnectionLost,    ///< by the peer, by its death, or by an error on a reliable connection
+    ConnectFailed,   ///< rejected, timed out, no match, cancelled
+    Disconnected,    ///< by this side
+    ConnectionLost,  ///< by the peer, by its death, or by an error on a reliable connection
 };
 
 struct ViTransition {
@@ -33,7 +33,8 @@ struct ViTransition {
         case ViEvent::ConnectFailed:
             return {state == ViState::ConnectPending,
                     state == ViState::ConnectPending ? ViState::Idle : state, false};
-        case ViEvent::Disconnected: return {true, ViState::Idle, true};
+        case ViEvent::Disconnected:
+            return {true, ViState::Idle, true};
         case ViEvent::ConnectionLost:
             return {state == ViState::Connected,
                     state == ViState::Connected ? ViState::Error : state,

@@ -9,6 +9,7 @@
 #include "base/settings.hpp"
 #include "ua/completion_queue.hpp"
 #include "ua/nic.hpp"
+#include "ua/tables.hpp"
 #include "ua/wait.hpp"
 
 namespace via::ua {
@@ -112,7 +113,8 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     peer_request_ = 0;
     peer_finished_ = false;
     peer_waiting_ = false;
-    closing_ = false;
+    connecting_ = false;
+    orphan_ = 0;
     // Only now may anybody who looks the handle up find it.
     handle.store(own_handle, std::memory_order_release);
     return {};
@@ -126,26 +128,33 @@ base::Result<void> VirtualInterface::close(std::uint64_t expected) {
         if (state_ != ViState::Idle)
             return base::Result<void>(base::Code::InvalidState,
                                       "the VI is not Idle: call VipDisconnect first");
+        if (connecting())
+            return base::Result<void>(base::Code::InvalidState,
+                                      "another thread is still connecting the VI");
         if (!queues_->send.empty() || !queues_->receive.empty())
             return base::Result<void>(base::Code::OutOfResources,
                                       "descriptors are still on the VI's queues: take them back "
                                       "with VipSendDone and VipRecvDone first");
     }
-    if (!force_close())
+    if (!force_close(expected))
         return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
     return {};
 }
 
-bool VirtualInterface::force_close() {
-    std::unique_ptr<na::Endpoint> endpoint;
+bool VirtualInterface::force_close(std::uint64_t expected) {
     std::uint64_t pending_peer = 0;
-    std::uint64_t closed = 0;
+    CompletionQueue* queues_of_completions[2];
+    bool in_use;
     {
         const base::SpinGuard guard(lock_);
-        if (handle.load(std::memory_order_relaxed) == 0) return false;
-        closed = handle.exchange(0);
-        endpoint = std::move(endpoint_);
+        if (expected == 0 || !is(expected)) return false;
+        handle.store(0, std::memory_order_release);
         pending_peer = std::exchange(peer_request_, 0);
+        queues_of_completions[0] = std::exchange(send_cq_, nullptr);
+        queues_of_completions[1] = std::exchange(receive_cq_, nullptr);
+        // A thread that is inside the device to connect the endpoint finishes this when it is back.
+        in_use = connecting();
+        if (in_use) orphan_ = expected;
     }
     if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);
     for (auto& list : notifications_) {
@@ -153,19 +162,28 @@ bool VirtualInterface::force_close() {
         for (std::size_t i = 0; i < cancelled; ++i)
             nic_->process().notification_served();
     }
+    for (CompletionQueue* cq : queues_of_completions) {
+        if (cq == nullptr) continue;
+        cq->forget(expected);
+        cq->detach();
+    }
+    if (in_use) return false;
+    finish_close();
+    return true;
+}
+
+void VirtualInterface::finish_close() {
+    std::unique_ptr<na::Endpoint> endpoint;
+    {
+        const base::SpinGuard guard(lock_);
+        endpoint = std::move(endpoint_);
+    }
     endpoint.reset();  // closes the connection; poll group and service thread have let go
     nic_->process().agent().destroy_vi(agent_vi_);
     const base::SpinGuard guard(lock_);
-    for (CompletionQueue* cq : {send_cq_, receive_cq_}) {
-        if (cq == nullptr) continue;
-        cq->forget(closed);
-        cq->detach();
-    }
-    send_cq_ = receive_cq_ = nullptr;
     state_ = ViState::Idle;
     base::Counters::get().give_back(*queues_->counters);
     queues_.reset();
-    return true;
 }
 
 /// The region of a descriptor whose control segment lies in registered memory of the VI's tag.
@@ -599,21 +617,48 @@ base::Result<void> VirtualInterface::begin_connect(std::uint64_t expected) {
     if (!transition(state_, ViEvent::ConnectStarted).allowed)
         return base::Result<void>(base::Code::InvalidState,
                                   "a VI can only be connected while it is Idle");
+    if (connecting())
+        return base::Result<void>(base::Code::InvalidState,
+                                  "another thread is still connecting the VI");
     apply(ViEvent::ConnectStarted);
+    connecting_ = true;
     return {};
 }
 
-void VirtualInterface::end_connect(bool success) {
-    const base::SpinGuard guard(lock_);
-    if (!endpoint_) return;  // destroyed meanwhile
-    if (success && state_ != ViState::ConnectPending) {
-        endpoint_->disconnect();  // disconnected meanwhile
-        return;
+base::Result<ka::EndpointAttributes> VirtualInterface::end_connect(base::Result<void>&& outcome) {
+    ka::EndpointAttributes remote;
+    {
+        const base::SpinGuard guard(lock_);
+        const bool wanted = state_ == ViState::ConnectPending && orphan_ == 0;
+        if (outcome.ok() && !wanted) {
+            endpoint_->disconnect();
+            outcome = base::Error{base::Code::InvalidState,
+                                  "the VI was disconnected while the connection was pending"};
+        }
+        if (wanted) apply(outcome.ok() ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
+        peer_finished_ = outcome.ok();
+        remote = queues_->remote;
     }
-    if (state_ != ViState::ConnectPending) return;
-    apply(success ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
     // The peer may have sent before anybody here was ready to be rung.
-    if (success) nic_->process().look_after();
+    if (outcome.ok()) nic_->process().look_after();
+    nic_->process().publish_rmmt_epoch();
+    let_go();
+    if (!outcome.ok()) return std::move(outcome).error();
+    return remote;
+}
+
+/// The end of a call into the device to connect the endpoint.
+void VirtualInterface::let_go() {
+    std::uint64_t orphan;
+    {
+        const base::SpinGuard guard(lock_);
+        connecting_ = false;
+        peer_waiting_ = false;
+        orphan = std::exchange(orphan_, 0);
+    }
+    if (orphan == 0) return;
+    finish_close();
+    vi_table().give_back(orphan);
 }
 
 base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(std::uint64_t expected,
@@ -621,37 +666,38 @@ base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(std::uint
                                                                        const ka::NetAddress& remote,
                                                                        base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return std::move(begun).error();
-    auto outcome = nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline);
-    end_connect(outcome.ok());
-    nic_->process().publish_rmmt_epoch();
-    if (!outcome) return std::move(outcome).error();
-    return queues_->remote;
+    return end_connect(
+        nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline));
+}
+
+/// What must be the same at both ends.
+base::Result<void> VirtualInterface::compare(const ka::EndpointAttributes& theirs) const {
+    const ka::EndpointAttributes& own = queues_->local;
+    if (own.reliability != theirs.reliability)
+        return base::Result<void>(base::Code::ReliabilityMismatch,
+                                  "the two VIs have different reliability levels");
+    if (own.max_transfer_bytes != theirs.max_transfer_bytes)
+        return base::Result<void>(base::Code::TransferSizeMismatch,
+                                  "the two VIs have different maximal transfer sizes: " +
+                                      std::to_string(own.max_transfer_bytes) + " here, " +
+                                      std::to_string(theirs.max_transfer_bytes) + " there");
+    if (own.quality_of_service != theirs.quality_of_service)
+        return base::Result<void>(base::Code::QosMismatch,
+                                  "the two VIs ask for different qualities of service");
+    return {};
 }
 
 base::Result<void> VirtualInterface::connect_accept(std::uint64_t expected,
                                                     const ka::IncomingRequest& request,
                                                     base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return begun;
-    const ka::EndpointAttributes& own = queues_->local;
-    const ka::EndpointAttributes& theirs = request.remote_attributes;
-    base::Result<void> outcome;
-    if (own.reliability != theirs.reliability)
-        outcome = base::Error{base::Code::ReliabilityMismatch,
-                              "the two VIs have different reliability levels"};
-    else if (own.max_transfer_bytes != theirs.max_transfer_bytes)
-        outcome = base::Error{base::Code::TransferSizeMismatch,
-                              "the two VIs have different maximal transfer sizes: " +
-                                  std::to_string(own.max_transfer_bytes) + " here, " +
-                                  std::to_string(theirs.max_transfer_bytes) + " there"};
-    else if (own.quality_of_service != theirs.quality_of_service)
-        outcome = base::Error{base::Code::QosMismatch,
-                              "the two VIs ask for different qualities of service"};
-    else
+    auto outcome = compare(request.remote_attributes);
+    if (outcome)
         outcome = nic_->device().connect_accept(request, *endpoint_,
                                                 {agent_vi_, {}, request.remote}, deadline);
-    end_connect(outcome.ok());
-    nic_->process().publish_rmmt_epoch();
-    return outcome;
+    auto connected = end_connect(std::move(outcome));
+    if (!connected) return std::move(connected).error();
+    return {};
 }
 
 base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
@@ -660,46 +706,36 @@ base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
                                                   base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return begun;
     auto request = nic_->device().peer_request(*endpoint_, {agent_vi_, local, remote}, deadline);
-    if (!request) {
-        end_connect(false);
-        return std::move(request).error();
+    if (!request) return end_connect(std::move(request).error()).error();
+    bool wanted;
+    {
+        const base::SpinGuard guard(lock_);
+        wanted = state_ == ViState::ConnectPending && orphan_ == 0;
+        peer_request_ = wanted ? request.value() : 0;
+        peer_finished_ = false;
     }
-    const base::SpinGuard guard(lock_);
-    peer_request_ = request.value();
-    peer_finished_ = false;
+    if (!wanted) nic_->device().peer_cancel(request.value());  // disconnected meanwhile
+    let_go();
+    if (!wanted)
+        return base::Result<void>(base::Code::InvalidState,
+                                  "the VI was disconnected while it was being connected");
     return {};
 }
 
 base::Result<ka::EndpointAttributes> VirtualInterface::conclude_peer(base::Result<void>&& outcome) {
     if (outcome.ok()) {
-        const ka::EndpointAttributes& own = queues_->local;
-        const ka::EndpointAttributes& theirs = queues_->remote;
-        if (own.reliability != theirs.reliability)
-            outcome = base::Error{base::Code::ReliabilityMismatch,
-                                  "the two VIs have different reliability levels"};
-        else if (own.max_transfer_bytes != theirs.max_transfer_bytes)
-            outcome = base::Error{base::Code::TransferSizeMismatch,
-                                  "the two VIs have different maximal transfer sizes"};
-        else if (own.quality_of_service != theirs.quality_of_service)
-            outcome = base::Error{base::Code::QosMismatch,
-                                  "the two VIs ask for different qualities of service"};
+        outcome = compare(queues_->remote);
+        const base::SpinGuard guard(lock_);
         if (!outcome.ok()) endpoint_->disconnect();
     }
     {
         const base::SpinGuard guard(lock_);
         peer_request_ = 0;
-        peer_waiting_ = false;
-        if (state_ != ViState::ConnectPending) {
-            if (outcome.ok() && endpoint_) endpoint_->disconnect();
+        if (state_ != ViState::ConnectPending && !outcome.ok())
             outcome = base::Error{base::Code::InvalidState,
                                   "the VI was disconnected while the connection was pending"};
-        }
-        peer_finished_ = outcome.ok();
     }
-    end_connect(outcome.ok());
-    nic_->process().publish_rmmt_epoch();
-    if (!outcome.ok()) return std::move(outcome).error();
-    return queues_->remote;
+    return end_connect(std::move(outcome));
 }
 
 std::optional<base::Result<ka::EndpointAttributes>> VirtualInterface::peer_done(
@@ -717,8 +753,7 @@ std::optional<base::Result<ka::EndpointAttributes>> VirtualInterface::peer_done(
     }
     auto outcome = nic_->device().peer_poll(*endpoint_, request);
     if (!outcome) {
-        const base::SpinGuard guard(lock_);
-        peer_waiting_ = false;
+        let_go();
         return std::nullopt;
     }
     return conclude_peer(std::move(*outcome));
@@ -745,7 +780,8 @@ bool VirtualInterface::disconnect(std::uint64_t expected) {
         if (!is(expected)) return false;
         // A thread inside VipConnectPeerWait ends when its request is cancelled.
         pending_peer = peer_waiting_ ? peer_request_ : std::exchange(peer_request_, 0);
-        endpoint_->disconnect();
+        // A thread that is connecting it finds that nobody wants the connection any more.
+        if (!connecting()) endpoint_->disconnect();
         apply(ViEvent::Disconnected);
     }
     if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);

@@ -55,8 +55,9 @@ class VirtualInterface final : public na::EndpointOwner {
     /// InvalidState: not Idle. OutOfResources: descriptors not taken back yet.
     [[nodiscard]] base::Result<void> close(std::uint64_t expected);
     /// For VipCloseNic: whatever the state, and without touching the program's memory.
-    /// False: somebody else has closed it already.
-    bool force_close();
+    /// True: its place can be given back. False: somebody else has closed it, or will finish that
+    /// and give the place back.
+    bool force_close(std::uint64_t expected);
 
     [[nodiscard]] PostOutcome post_send(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
                                         std::uint32_t memory_handle);
@@ -127,7 +128,12 @@ class VirtualInterface final : public na::EndpointOwner {
     bool poll_for_program();
     [[nodiscard]] std::uint64_t program_polls() const noexcept;
     [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
-    void end_connect(bool success);
+    [[nodiscard]] base::Result<ka::EndpointAttributes> end_connect(base::Result<void>&& outcome);
+    void let_go();
+    void finish_close();
+    [[nodiscard]] base::Result<void> compare(const ka::EndpointAttributes& theirs) const;
+    /// Is a thread inside the device with the endpoint in hand? Then the endpoint must stay.
+    [[nodiscard]] bool connecting() const noexcept { return connecting_ || peer_waiting_; }
     [[nodiscard]] base::Result<ka::EndpointAttributes> conclude_peer(base::Result<void>&& outcome);
 
     base::SpinLock lock_;
@@ -155,7 +161,8 @@ class VirtualInterface final : public na::EndpointOwner {
     std::uint64_t peer_request_ = 0;  ///< 0: none pending
     bool peer_finished_ = false;      ///< its outcome has been told
     bool peer_waiting_ = false;       ///< a thread is inside peer_wait or peer_done
-    bool closing_ = false;
+    bool connecting_ = false;         ///< a thread is inside connect_request, accept, ...
+    std::uint64_t orphan_ = 0;        ///< its handle, if it was closed while a thread was inside
     NotificationList<ViHandler> notifications_[2];
     std::atomic<bool> watched_for_notification_{false};
 };

@@ -35,8 +35,7 @@ bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline d
     thread_local AdaptiveSpin adaptive;
     if (look()) return true;
     if (deadline.expired()) return false;
-    const base::Deadline spin_end =
-        base::Deadline::after(adaptive.span(spin)).earlier(deadline);
+    const base::Deadline spin_end = base::Deadline::after(adaptive.span(spin)).earlier(deadline);
     do {
         for (int i = 0; i < 32; ++i) {
             if (look()) {

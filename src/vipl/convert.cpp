@@ -28,8 +28,7 @@ base::Result<ka::NetAddress> to_address(const VIP_NET_ADDRESS* address) {
     result.discriminator_bytes = static_cast<std::uint8_t>(address->DiscriminatorLen);
     const VIP_UINT8* bytes = address->HostAddress;
     std::memcpy(result.host.data(), bytes, result.host_bytes);
-    std::memcpy(result.discriminator.data(), bytes + result.host_bytes,
-                result.discriminator_bytes);
+    std::memcpy(result.discriminator.data(), bytes + result.host_bytes, result.discriminator_bytes);
     return result;
 }
 

@@ -103,7 +103,11 @@ VIP_RETURN VipxFreeMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HAND
     });
 }
 
-const VIP_CHAR* VipxErrorText(void) { return vipl::error_text(); }
-const VIP_CHAR* VipxReturnName(VIP_RETURN code) { return vipl::return_name(code); }
+const VIP_CHAR* VipxErrorText(void) {
+    return vipl::error_text();
+}
+const VIP_CHAR* VipxReturnName(VIP_RETURN code) {
+    return vipl::return_name(code);
+}
 
 }  // extern "C"

@@ -63,15 +63,15 @@ TEST(Buddy, FindsTheBlockThatHoldsARange) {
 
 TEST(Buddy, RestoresExactlyTheGivenBlocks) {
     Buddy buddy(16 * page);
-    EXPECT_FALSE(buddy.restore({page, 2 * page}));       // not aligned to its size
-    EXPECT_FALSE(buddy.restore({0, 3 * page}));          // no power of two
+    EXPECT_FALSE(buddy.restore({page, 2 * page}));  // not aligned to its size
+    EXPECT_FALSE(buddy.restore({0, 3 * page}));     // no power of two
     EXPECT_FALSE(buddy.restore({0, 0}));
-    EXPECT_FALSE(buddy.restore({16 * page, page}));      // outside
+    EXPECT_FALSE(buddy.restore({16 * page, page}));  // outside
     EXPECT_FALSE(buddy.restore({0, 32 * page}));
     EXPECT_TRUE(buddy.restore({4 * page, 2 * page}));
-    EXPECT_FALSE(buddy.restore({4 * page, 2 * page}));   // taken
-    EXPECT_FALSE(buddy.restore({5 * page, page}));       // inside a taken one
-    EXPECT_FALSE(buddy.restore({0, 8 * page}));          // around a taken one
+    EXPECT_FALSE(buddy.restore({4 * page, 2 * page}));  // taken
+    EXPECT_FALSE(buddy.restore({5 * page, page}));      // inside a taken one
+    EXPECT_FALSE(buddy.restore({0, 8 * page}));         // around a taken one
     EXPECT_TRUE(buddy.restore({6 * page, page}));
     EXPECT_EQ(buddy.allocated_bytes(), 3 * page);
     EXPECT_EQ(buddy.allocate(page)->offset, 7 * page);  // the smallest piece first
@@ -121,10 +121,12 @@ TEST(Buddy, HoldsItsPromisesAfterAnySequence) {
             ASSERT_EQ(buddy.blocks(), model.size());
         }
         std::vector<Buddy::Block> blocks;
-        for (const auto& [offset, bytes] : model) blocks.push_back({offset, bytes});
+        for (const auto& [offset, bytes] : model)
+            blocks.push_back({offset, bytes});
         std::shuffle(blocks.begin(), blocks.end(), random);
         Buddy twin(size);
-        for (const Buddy::Block& block : blocks) ASSERT_TRUE(twin.restore(block));
+        for (const Buddy::Block& block : blocks)
+            ASSERT_TRUE(twin.restore(block));
         for (std::uint64_t wanted = page; wanted <= size; wanted *= 2) {
             const auto here = buddy.allocate(wanted);
             const auto there = twin.allocate(wanted);
@@ -135,7 +137,8 @@ TEST(Buddy, HoldsItsPromisesAfterAnySequence) {
                 twin.free(there->offset);
             }
         }
-        for (const Buddy::Block& block : blocks) ASSERT_TRUE(buddy.free(block.offset));
+        for (const Buddy::Block& block : blocks)
+            ASSERT_TRUE(buddy.free(block.offset));
         ASSERT_TRUE(buddy.empty());
         ASSERT_EQ(buddy.allocate(size)->bytes, size);
     }

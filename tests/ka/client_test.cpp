@@ -111,9 +111,9 @@ TEST_F(ClientTest, KmemIsMappedOnceAndGivenBack) {
     ASSERT_TRUE(second.ok());
     EXPECT_EQ(second.value().arena, small.value().arena);
     EXPECT_EQ(second.value().bytes, 8192U);
-    EXPECT_EQ(second.value().address - small.value().address,
-              static_cast<std::ptrdiff_t>(second.value().arena_offset -
-                                          small.value().arena_offset));
+    EXPECT_EQ(
+        second.value().address - small.value().address,
+        static_cast<std::ptrdiff_t>(second.value().arena_offset - small.value().arena_offset));
     auto other_tag = process->allocate_kmem(5000, 2);
     ASSERT_TRUE(other_tag.ok());
     EXPECT_NE(other_tag.value().arena, small.value().arena);
@@ -337,14 +337,13 @@ TEST_F(ClientTest, TheServerMayRejectOrBeTooLate) {
         auto second = server->connect_wait(address("host-a", "s"), soon());
         ASSERT_TRUE(second.ok()) << second.error().sentence;
         // Until the requester has given up.
-        while (stage.load() < 2) std::this_thread::yield();
-        EXPECT_EQ(server
-                      ->connect_accept(second.value().request, offer(server_vi, "s", "c"), soon())
+        while (stage.load() < 2)
+            std::this_thread::yield();
+        EXPECT_EQ(server->connect_accept(second.value().request, offer(server_vi, "s", "c"), soon())
                       .error()
                       .code,
                   Code::Timeout);
-        EXPECT_EQ(server
-                      ->connect_accept(second.value().request, offer(server_vi, "s", "c"), soon())
+        EXPECT_EQ(server->connect_accept(second.value().request, offer(server_vi, "s", "c"), soon())
                       .error()
                       .code,
                   Code::InvalidArgument);
@@ -361,8 +360,8 @@ TEST_F(ClientTest, TheServerMayRejectOrBeTooLate) {
     base::Result<Established> late(Code::NoMatch, "");
     const Deadline deadline = soon();
     while (!late && late.error().code == Code::NoMatch && !deadline.expired())
-        late = client->connect_request(offer(client_vi, "c", "s"),
-                                       Deadline::after_milliseconds(50));
+        late =
+            client->connect_request(offer(client_vi, "c", "s"), Deadline::after_milliseconds(50));
     EXPECT_EQ(late.error().code, Code::Timeout);
     stage.store(2);
     serving.join();
@@ -443,8 +442,7 @@ TEST_F(ClientTest, PeerRequestsTimeOutAndCanBeCancelled) {
     EXPECT_EQ(one->peer_poll(cancelled.value())->error().code, Code::InvalidArgument);
     // Nobody is there any more to be met.
     const std::uint32_t other_vi = other->create_vi().value();
-    auto alone =
-        other->peer_request(offer(other_vi, "b", "a"), Deadline::after_milliseconds(20));
+    auto alone = other->peer_request(offer(other_vi, "b", "a"), Deadline::after_milliseconds(20));
     EXPECT_EQ(other->peer_wait(alone.value()).error().code, Code::Timeout);
 }
 
@@ -462,16 +460,16 @@ TEST_F(ClientTest, AThousandPeersAskedFirstAndAwaitedLater) {
     std::vector<std::uint64_t> first;
     std::vector<std::uint64_t> second;
     for (std::uint32_t i = 0; i < count; ++i) {
-        auto asked = one->peer_request(offer(one->create_vi().value(), "a" + std::to_string(i),
-                                             "b" + std::to_string(i)),
-                                       soon());
+        auto asked = one->peer_request(
+            offer(one->create_vi().value(), "a" + std::to_string(i), "b" + std::to_string(i)),
+            soon());
         ASSERT_TRUE(asked.ok()) << asked.error().sentence;
         first.push_back(asked.value());
     }
     for (std::uint32_t i = 0; i < count; ++i) {
-        auto asked = other->peer_request(offer(other->create_vi().value(), "b" + std::to_string(i),
-                                               "a" + std::to_string(i)),
-                                         soon());
+        auto asked = other->peer_request(
+            offer(other->create_vi().value(), "b" + std::to_string(i), "a" + std::to_string(i)),
+            soon());
         ASSERT_TRUE(asked.ok()) << asked.error().sentence;
         second.push_back(asked.value());
     }
@@ -500,8 +498,8 @@ TEST_F(ClientTest, ArenasGoToPeersOfTheirTagOnly) {
     const std::uint64_t connection = pair.at_client.value().connection;
     auto arena = pair.client->peer_arena(connection, granted.value().arena);
     ASSERT_TRUE(arena.ok()) << arena.error().sentence;
-    auto mapped = base::Mapping::map(arena.value().file, arena.value().bytes,
-                                     base::Access::ReadWrite);
+    auto mapped =
+        base::Mapping::map(arena.value().file, arena.value().bytes, base::Access::ReadWrite);
     ASSERT_TRUE(mapped.ok());
     EXPECT_EQ(mapped.value().data()[granted.value().arena_offset], std::byte{77});
     EXPECT_EQ(pair.client->peer_arena(connection, withheld.value().arena).error().code,
@@ -575,12 +573,13 @@ TEST_F(ClientTest, ManyThreadsShareOneAttachment) {
     for (int t = 0; t < threads; ++t)
         workers.emplace_back([&, t] {
             for (int i = 0; i < rounds; ++i) {
-                auto handle = process->register_memory(&memory[static_cast<std::size_t>(t)], 4, 1, 0);
+                auto handle =
+                    process->register_memory(&memory[static_cast<std::size_t>(t)], 4, 1, 0);
                 ASSERT_TRUE(handle.ok()) << handle.error().sentence;
                 Region region{};
                 ASSERT_TRUE(process->rmmt().find(handle.value(), region));
-                ASSERT_EQ(region.address, reinterpret_cast<std::uintptr_t>(
-                                              &memory[static_cast<std::size_t>(t)]));
+                ASSERT_EQ(region.address,
+                          reinterpret_cast<std::uintptr_t>(&memory[static_cast<std::size_t>(t)]));
                 auto block = process->allocate_kmem(4096, 1);
                 ASSERT_TRUE(block.ok()) << block.error().sentence;
                 block.value().address[0] = std::byte{1};
@@ -591,7 +590,8 @@ TEST_F(ClientTest, ManyThreadsShareOneAttachment) {
                 ASSERT_TRUE(process->deregister_memory(handle.value()).ok());
             }
         });
-    for (std::thread& worker : workers) worker.join();
+    for (std::thread& worker : workers)
+        worker.join();
     done.store(true);
     waiting.join();
     auto status = process->status();
@@ -634,7 +634,8 @@ TEST_F(ClientTest, StatusTellsWhatAProcessHas) {
 
 TEST_F(ClientTest, StatusOfManyProcessesComesInPages) {
     std::vector<std::unique_ptr<TestProcess>> processes;
-    for (int i = 0; i < 60; ++i) processes.push_back(std::make_unique<TestProcess>());
+    for (int i = 0; i < 60; ++i)
+        processes.push_back(std::make_unique<TestProcess>());
     auto status = (*processes.front())->status();
     ASSERT_TRUE(status.ok()) << status.error().sentence;
     EXPECT_EQ(status.value().processes.size(), 60U);
@@ -704,7 +705,8 @@ TEST_F(ClientTest, AChildOfForkCanNotUseTheParentsAttachment) {
 TEST_F(ClientTest, LimitsAreNamed) {
     TestProcess process;
     const Limits limits;
-    for (std::size_t i = 0; i < limits.vis; ++i) ASSERT_TRUE(process->create_vi().ok());
+    for (std::size_t i = 0; i < limits.vis; ++i)
+        ASSERT_TRUE(process->create_vi().ok());
     auto over = process->create_vi();
     ASSERT_FALSE(over.ok());
     EXPECT_EQ(over.error().code, Code::OutOfResources);

@@ -83,7 +83,9 @@ struct Machine {
     }
 };
 
-const outcome::Failed* failure(const Outcome& one) { return std::get_if<outcome::Failed>(&one); }
+const outcome::Failed* failure(const Outcome& one) {
+    return std::get_if<outcome::Failed>(&one);
+}
 const outcome::Incoming* incoming(const Outcome& one) {
     return std::get_if<outcome::Incoming>(&one);
 }
@@ -327,8 +329,7 @@ TEST(Connections, AProcessMayConnectToItself) {
     Machine machine;
     machine.wait(1, 10, 5);
     const Outcomes met = machine.request(1, 11, offer_of(6, 5));
-    const Outcomes done =
-        machine.accept(1, 12, incoming(met.at(0))->request, offer_of(5, 6));
+    const Outcomes done = machine.accept(1, 12, incoming(met.at(0))->request, offer_of(5, 6));
     EXPECT_EQ(connected(done.at(0))->requester.process, 1U);
     EXPECT_EQ(connected(done.at(0))->acceptor.process, 1U);
     machine.wait(1, 13, 5);
@@ -369,7 +370,8 @@ class History {
         }
         now_ += 1'000'000;
         expire();
-        for (ProcessNumber process = 1; process <= processes; ++process) gone(process);
+        for (ProcessNumber process = 1; process <= processes; ++process)
+            gone(process);
         EXPECT_EQ(connections_.tickets(), 0U);
         EXPECT_EQ(connections_.unanswered(), 0U);
         EXPECT_TRUE(connections_.next_deadline().is_never());
@@ -394,11 +396,13 @@ class History {
         Ticket requester = 0;
     };
 
-    std::uint32_t pick(std::uint32_t count) { return static_cast<std::uint32_t>(random_() % count); }
+    std::uint32_t pick(std::uint32_t count) {
+        return static_cast<std::uint32_t>(random_() % count);
+    }
     Deadline some_deadline() { return Deadline::at(now_ + 1 + pick(400)); }
     ConnectOffer some_offer() {
-        ConnectOffer offer = offer_of(static_cast<std::uint8_t>(pick(3)),
-                                      static_cast<std::uint8_t>(pick(3)));
+        ConnectOffer offer =
+            offer_of(static_cast<std::uint8_t>(pick(3)), static_cast<std::uint8_t>(pick(3)));
         if (pick(10) == 0) offer.attributes.reliability = 1;
         return offer;
     }
@@ -553,8 +557,8 @@ class History {
             ASSERT_EQ(failure(outcomes.back())->ticket, ticket);
             if (requester != 0) close(requester, tickets_[requester].process);
             told_.erase(found);
-        } else if (accepting && !compatible(tickets_[requester].offer.attributes,
-                                            offer.attributes)) {
+        } else if (accepting &&
+                   !compatible(tickets_[requester].offer.attributes, offer.attributes)) {
             expect_failure(outcomes, ticket, Code::ReliabilityMismatch);
         } else if (accepting) {
             ASSERT_EQ(outcomes.size(), 1U);

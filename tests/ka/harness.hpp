@@ -46,9 +46,13 @@ struct OwnSocket {
 };
 inline const OwnSocket own_socket;
 
-inline std::string socket_name() { return std::getenv("VIA_AGENT_SOCKET"); }
+inline std::string socket_name() {
+    return std::getenv("VIA_AGENT_SOCKET");
+}
 
-inline base::Deadline soon() { return base::Deadline::after_milliseconds(30000); }
+inline base::Deadline soon() {
+    return base::Deadline::after_milliseconds(30000);
+}
 
 /// A client with everything that a process shares.
 class TestProcess {
@@ -178,7 +182,8 @@ class Signal {
     [[nodiscard]] bool take() const {
         char byte;
         pollfd watched{out_.get(), POLLIN, 0};
-        return poll(&watched, 1, soon().poll_milliseconds()) == 1 && read(out_.get(), &byte, 1) == 1;
+        return poll(&watched, 1, soon().poll_milliseconds()) == 1 &&
+               read(out_.get(), &byte, 1) == 1;
     }
 
   private:

@@ -32,6 +32,8 @@ class HostileTest : public AgentTest {
     /// Somebody who behaves, and must notice nothing.
     TestProcess good_;
 
+    void SetUp() override { ASSERT_TRUE(good_.valid()); }
+
     void expect_good_service() {
         int value = 0;
         auto handle = good_->register_memory(&value, sizeof value, 1, 0);
@@ -111,7 +113,8 @@ TEST_F(HostileTest, GarbageEndsTheAttachment) {
     for (int i = 0; i < 200; ++i) {
         RawClient raw;
         std::vector<std::byte> garbage(1 + random() % 5000);
-        for (std::byte& byte : garbage) byte = static_cast<std::byte>(random());
+        for (std::byte& byte : garbage)
+            byte = static_cast<std::byte>(random());
         if (i % 2 == 0 && garbage.size() >= sizeof(MessageHeader)) {
             const MessageHeader header{protocol_magic, protocol_version,
                                        static_cast<std::uint16_t>(random() % 40), 1};
@@ -130,7 +133,8 @@ TEST_F(HostileTest, LiesAfterAttachingEndTheAttachment) {
         ASSERT_TRUE(raw.attach());
         // A right header, then anything.
         std::vector<std::byte> message(sizeof(MessageHeader) + random() % 400);
-        for (std::byte& byte : message) byte = static_cast<std::byte>(random());
+        for (std::byte& byte : message)
+            byte = static_cast<std::byte>(random());
         const MessageHeader header{protocol_magic, protocol_version,
                                    static_cast<std::uint16_t>(1 + random() % 26), 9};
         std::memcpy(message.data(), &header, sizeof header);
@@ -277,24 +281,20 @@ TEST_F(HostileTest, AFloodHoldsNobodyUpAndTheAgentDoesNotGrow) {
                 ConnectWaitRequest wait;
                 wait.timeout_ns = timeout_never;
                 for (;; ++id) {
-                    const auto message =
-                        i == 0 ? encode(id, StatusRequest{}) : encode(id, wait);
-                    if (!base::send_message(raw.socket(), message, {}, Deadline::at(0)).ok())
-                        break;
+                    const auto message = i == 0 ? encode(id, StatusRequest{}) : encode(id, wait);
+                    if (!base::send_message(raw.socket(), message, {}, Deadline::at(0)).ok()) break;
                 }
             }
             return 0;
         });
-    const Deadline deadline = Deadline::after_milliseconds(1500);
-    std::size_t served = 0;
-    while (!deadline.expired()) {
+    // Each call of the good one has the usual time for an answer, whatever the others do.
+    for (int served = 0; served < 200; ++served) {
         expect_good_service();
-        ++served;
         if (HasFatalFailure()) return;
     }
-    EXPECT_GT(served, 10U);
     EXPECT_LT(resident_kilobytes(agent), before + 64 * 1024);
-    for (Child& flooder : flooders) flooder.kill(SIGKILL);
+    for (Child& flooder : flooders)
+        flooder.kill(SIGKILL);
     flooders.clear();
     expect_good_service();
 }
@@ -380,8 +380,8 @@ TEST_F(HostileTest, ForeignThingsCanNotBeTouched) {
 
 TEST_F(HostileTest, ChannelsHaveALimit) {
     const std::uint32_t vi = good_->create_vi().value();
-    for (const std::uint64_t bytes : {std::uint64_t{0}, Limits{}.channel_bytes + 1,
-                                      ~std::uint64_t{0}}) {
+    for (const std::uint64_t bytes :
+         {std::uint64_t{0}, Limits{}.channel_bytes + 1, ~std::uint64_t{0}}) {
         ConnectOffer large = offer(vi, "c", "s");
         large.channel_bytes = bytes;
         EXPECT_EQ(good_->connect_request(large, soon()).error().code, Code::InvalidArgument);
@@ -490,7 +490,8 @@ TEST_F(HostileTest, TheDeathOfAProcessReleasesEverythingAtOnce) {
             pause();  // it never answers
         });
         auto status = process->status();
-        while (status && status.value().processes.back().waiting < 2) status = process->status();
+        while (status && status.value().processes.back().waiting < 2)
+            status = process->status();
         ready.give();
         waiting.join();
         return 4;

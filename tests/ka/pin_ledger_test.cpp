@@ -48,7 +48,8 @@ TEST(PageCounts, AgreesWithCountingEachPage) {
             const Ranges changed = adding ? counts.add(range) : counts.remove(range);
             std::map<std::uint64_t, bool> told;
             for (const PageRange& part : changed)
-                for (std::uint64_t i = 0; i < part.bytes; ++i) told[part.first + i] = true;
+                for (std::uint64_t i = 0; i < part.bytes; ++i)
+                    told[part.first + i] = true;
             for (std::uint64_t i = range.first; i < range.first + range.bytes; ++i) {
                 const bool expected = adding ? model[i]++ == 0 : --model[i] == 0;
                 ASSERT_EQ(told.contains(i), expected) << "seed " << seed;
@@ -71,7 +72,8 @@ std::uint64_t locked_kilobytes() {
 
 TEST(PinLedger, PagesStayLockedUntilTheLastRegionGoes) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    void* memory = mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     const std::uint64_t before = locked_kilobytes();

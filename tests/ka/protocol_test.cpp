@@ -67,7 +67,8 @@ TEST(Protocol, EveryKindOfMessageHasItsOwnNumberAndSize) {
                 EXPECT_FALSE(decode_reply(encode(1, Body{})).ok());
             }(),
             ...);
-    }(std::make_index_sequence<std::variant_size_v<RequestBody>>{});
+    }
+    (std::make_index_sequence<std::variant_size_v<RequestBody>>{});
     [&]<std::size_t... index>(std::index_sequence<index...>) {
         (
             [&] {
@@ -80,7 +81,8 @@ TEST(Protocol, EveryKindOfMessageHasItsOwnNumberAndSize) {
                 EXPECT_FALSE(recode(Body{}).ok());
             }(),
             ...);
-    }(std::make_index_sequence<std::variant_size_v<ReplyBody>>{});
+    }
+    (std::make_index_sequence<std::variant_size_v<ReplyBody>>{});
 }
 
 TEST(Protocol, LengthsMustBeExact) {
@@ -238,7 +240,8 @@ TEST(Protocol, RandomBytesNeverGetThrough) {
     std::mt19937_64 random(7);
     for (int i = 0; i < 20'000; ++i) {
         std::vector<std::byte> message(random() % 600);
-        for (std::byte& byte : message) byte = static_cast<std::byte>(random());
+        for (std::byte& byte : message)
+            byte = static_cast<std::byte>(random());
         if (message.size() >= sizeof(MessageHeader) && i % 2 == 0) {
             const MessageHeader header{protocol_magic, protocol_version,
                                        static_cast<std::uint16_t>(random() % 160), random()};

@@ -62,7 +62,8 @@ TEST_F(ReattachTest, KmemKeepsItsContentsAndItsBooks) {
     TestProcess process;
     std::vector<KmemBlock> blocks;
     for (std::uint64_t i = 0; i < 200; ++i) {
-        auto block = process->allocate_kmem(4096 << (i % 3), static_cast<ProtectionTag>(1 + i % 2));
+        auto block = process->allocate_kmem(std::uint64_t{4096} << (i % 3),
+                                            static_cast<ProtectionTag>(1 + i % 2));
         ASSERT_TRUE(block.ok()) << block.error().sentence;
         std::memset(block.value().address, static_cast<int>(i), block.value().bytes);
         blocks.push_back(block.value());
@@ -96,7 +97,8 @@ TEST_F(ReattachTest, KmemKeepsItsContentsAndItsBooks) {
         if (i != 10) {
             ASSERT_TRUE(process->free_kmem(blocks[i].address).ok()) << i;
         }
-    for (const KmemBlock& block : later) ASSERT_TRUE(process->free_kmem(block.address).ok());
+    for (const KmemBlock& block : later)
+        ASSERT_TRUE(process->free_kmem(block.address).ok());
     ASSERT_TRUE(process->free_kmem(large.value().address).ok());
     auto status = process->status();
     EXPECT_EQ(status.value().processes.at(0).kmem_bytes, 0U);
@@ -140,8 +142,7 @@ TEST_F(ReattachTest, ConnectionsCountAgainWhenBothEndsAreBack) {
 
     // The client is back first; the server is not there yet.
     EXPECT_EQ(client->peer_rmmt(connection).error().code, Code::InvalidState);
-    EXPECT_EQ(client->peer_arena(connection, block.value().arena).error().code,
-              Code::InvalidState);
+    EXPECT_EQ(client->peer_arena(connection, block.value().arena).error().code, Code::InvalidState);
     ASSERT_TRUE(server->reattach_if_running());
     EXPECT_TRUE(server->attached());
     auto table = client->peer_rmmt(connection);
@@ -208,8 +209,8 @@ TEST_F(ReattachTest, AWaitGoesOnAtTheNextAgent) {
     std::thread serving([&] {
         auto incoming = server->connect_wait(address("host-a", "s"), soon());
         ASSERT_TRUE(incoming.ok()) << incoming.error().sentence;
-        accepted = server->connect_accept(incoming.value().request, offer(server_vi, "s", "c"),
-                                          soon());
+        accepted =
+            server->connect_accept(incoming.value().request, offer(server_vi, "s", "c"), soon());
     });
     // Until it waits.
     const Deadline deadline = soon();
@@ -217,7 +218,8 @@ TEST_F(ReattachTest, AWaitGoesOnAtTheNextAgent) {
         auto status = client->status();
         std::uint32_t sum = 0;
         if (status)
-            for (const ProcessStatus& one : status.value().processes) sum += one.waiting;
+            for (const ProcessStatus& one : status.value().processes)
+                sum += one.waiting;
         return sum;
     };
     while (waiting() == 0 && !deadline.expired()) {
@@ -253,11 +255,12 @@ TEST_F(ReattachTest, ARequestUnderWayIsAskedAgain) {
         auto second = server->connect_wait(address("host-a", "s"), soon());
         ASSERT_TRUE(second.ok()) << second.error().sentence;
         EXPECT_EQ(second.value().remote, address("host-a", "c"));
-        accepted = server->connect_accept(second.value().request, offer(server_vi, "s", "c"),
-                                          soon());
+        accepted =
+            server->connect_accept(second.value().request, offer(server_vi, "s", "c"), soon());
     });
     std::thread killing([&] {
-        while (!told.load()) std::this_thread::yield();
+        while (!told.load())
+            std::this_thread::yield();
         kill_agent();
     });
     base::Result<Established> established(Code::NoMatch, "");
@@ -305,8 +308,7 @@ TEST_F(ReattachTest, AnOldRequestNumberMeansNothingToTheNextAgent) {
     ASSERT_TRUE(incoming.ok());
     kill_agent();
     ASSERT_TRUE(server->create_vi().ok());  // attached again
-    EXPECT_EQ(server
-                  ->connect_accept(incoming.value().request, offer(server_vi, "s", "c"), soon())
+    EXPECT_EQ(server->connect_accept(incoming.value().request, offer(server_vi, "s", "c"), soon())
                   .error()
                   .code,
               Code::Timeout);
@@ -382,11 +384,13 @@ TEST_F(ReattachTest, CallsGoOnWhileAgentsAreKilled) {
         const std::uint32_t epoch = process->rmmt_epoch();
         kill_agent();
         const Deadline deadline = soon();
-        while (process->rmmt_epoch() == epoch && !deadline.expired()) std::this_thread::yield();
+        while (process->rmmt_epoch() == epoch && !deadline.expired())
+            std::this_thread::yield();
         ASSERT_NE(process->rmmt_epoch(), epoch);
     }
     done.store(true);
-    for (std::thread& worker : workers) worker.join();
+    for (std::thread& worker : workers)
+        worker.join();
     std::size_t regions = 1;
     std::uint64_t bytes = 0;
     Region region{};
@@ -437,7 +441,8 @@ TEST_F(ReattachTest, ConnectingGoesOnWhileAgentsAreKilled) {
         for (int i = 0; i < 10; ++i) {
             const int before = connected.load();
             const Deadline deadline = soon();
-            while (connected.load() < before + 3 && !deadline.expired()) std::this_thread::yield();
+            while (connected.load() < before + 3 && !deadline.expired())
+                std::this_thread::yield();
             ASSERT_FALSE(deadline.expired());
             kill_agent();
         }

@@ -23,8 +23,12 @@ RmmtTable make_table(std::uint16_t first_generation = 1) {
 }
 
 Region region_of(std::uint64_t seed) {
-    return {seed * 4096, seed + 1, static_cast<ProtectionTag>(seed), static_cast<std::uint32_t>(seed & 3),
-            static_cast<std::uint32_t>(seed % 7), seed * 3};
+    return {seed * 4096,
+            seed + 1,
+            static_cast<ProtectionTag>(seed),
+            static_cast<std::uint32_t>(seed & 3),
+            static_cast<std::uint32_t>(seed % 7),
+            seed * 3};
 }
 
 bool same(const Region& one, const Region& other) {
@@ -92,8 +96,8 @@ TEST(RmmtTable, RestoresRegionsAtTheirHandles) {
     EXPECT_TRUE(same(found, region_of(9)));
     EXPECT_FALSE(table.restore(handle, region_of(9)).ok());
     EXPECT_FALSE(table.restore(0x00010000 | 4000, region_of(9)).ok());  // the entry is taken
-    EXPECT_FALSE(table.restore(0x00010000, region_of(9)).ok());          // index 0
-    EXPECT_FALSE(table.restore(0x0001FFFF, region_of(9)).ok());          // last index
+    EXPECT_FALSE(table.restore(0x00010000, region_of(9)).ok());         // index 0
+    EXPECT_FALSE(table.restore(0x0001FFFF, region_of(9)).ok());         // last index
     // New ones go around it.
     for (int i = 0; i < 5000; ++i) {
         auto other = table.add(region_of(1));
@@ -199,7 +203,8 @@ TEST(RmmtTable, ReadersNeverSeeATornRegion) {
         if (seed % 64 == 0) std::this_thread::yield();
     }
     done.store(true);
-    for (std::thread& reader : readers) reader.join();
+    for (std::thread& reader : readers)
+        reader.join();
 }
 
 }  // namespace

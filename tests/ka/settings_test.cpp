@@ -46,8 +46,7 @@ TEST_F(SettingsTest, AnAgentThatDoesNotAnswerIsATimeout) {
                       .error()
                       .code,
                   Code::Timeout);
-        auto peer =
-            process->peer_request(offer(1, "a", "b"), Deadline::after_milliseconds(10));
+        auto peer = process->peer_request(offer(1, "a", "b"), Deadline::after_milliseconds(10));
         EXPECT_EQ(process->peer_wait(peer.value()).error().code, Code::Timeout);
         auto late = AgentClient::attach_if_running({}, Deadline::after_milliseconds(50));
         ASSERT_FALSE(late.ok());
@@ -61,7 +60,8 @@ TEST_F(SettingsTest, AnAgentThatDoesNotAnswerIsATimeout) {
         const ProcessStatus& own = status.value().processes.at(0);
         return own.regions == 0 && own.vis == 0 && own.kmem_bytes == 0 && own.waiting == 0;
     };
-    while (!untouched() && !deadline.expired()) status = process->status();
+    while (!untouched() && !deadline.expired())
+        status = process->status();
     EXPECT_TRUE(untouched());
     EXPECT_TRUE(process->register_memory(&value, 4, 1, 0).ok());
 }
@@ -78,8 +78,8 @@ TEST_F(SettingsTest, ALateRequestIsRejectedForTheServerThatGaveUp) {
         Paused paused(pid);
         // Both sent while the agent sleeps; the server's own patience ends first.
         std::thread waiting([&] {
-            auto incoming = server->connect_wait(address("host-a", "s"),
-                                                 Deadline::after_milliseconds(100));
+            auto incoming =
+                server->connect_wait(address("host-a", "s"), Deadline::after_milliseconds(100));
             EXPECT_EQ(incoming.error().code, Code::Timeout);
         });
         waiting.join();
@@ -89,7 +89,8 @@ TEST_F(SettingsTest, ALateRequestIsRejectedForTheServerThatGaveUp) {
         });
     }
     // As the service thread of a process would: it looks when there is something to read.
-    while (!done.load()) (void)server->attached();
+    while (!done.load())
+        (void)server->attached();
     asking.join();
     ASSERT_FALSE(asked.ok());
     EXPECT_TRUE(asked.error().code == Code::Rejected || asked.error().code == Code::NoMatch)
@@ -110,8 +111,7 @@ std::uint64_t locked_kilobytes() {
 TEST_F(SettingsTest, RegisteredPagesAreLocked) {
     TestProcess process;
     const std::size_t bytes = 64 * 1024;
-    void* memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const std::uint64_t before = locked_kilobytes();
     auto one = process->register_memory(memory, bytes, 1, 0);

@@ -22,7 +22,9 @@ using via::base::Deadline;
 
 namespace {
 
-std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+std::uint64_t address_of(const void* pointer) {
+    return reinterpret_cast<std::uint64_t>(pointer);
+}
 
 TEST(LastWord, BeginsAtTheLastAlignedWord) {
     for (std::uint64_t address = 4096; address < 4096 + 16; ++address)
@@ -83,7 +85,7 @@ TEST_P(CopyOrderedObserved, ShowsTheLastWordLast) {
     std::vector<std::byte> memory(bytes + 256);
     auto* line = reinterpret_cast<std::byte*>((address_of(memory.data()) + 63) / 64 * 64);
     std::byte* target = line + offset;
-    constexpr std::uint32_t rounds = 2000;
+    const std::uint32_t rounds = repeated(bytes > 5000 ? 200 : 2000);
     const Deadline deadline = Deadline::after_milliseconds(60000);
     std::atomic<std::uint32_t> seen{0};
     const auto flag = [&]() -> std::uint64_t {
@@ -123,7 +125,8 @@ TEST_P(CopyOrderedObserved, ShowsTheLastWordLast) {
 INSTANTIATE_TEST_SUITE_P(Places, CopyOrderedObserved,
                          testing::Values(Observed{0, 16}, Observed{0, 64}, Observed{0, 12},
                                          Observed{3, 29}, Observed{1, 4095}, Observed{8, 4096},
-                                         Observed{4, 8}, Observed{5, 4091 + 16}, Observed{0, 65536}),
+                                         Observed{4, 8}, Observed{5, 4091 + 16},
+                                         Observed{0, 65536}),
                          [](const auto& shape) {
                              return "At" + std::to_string(shape.param.offset) + "Bytes" +
                                     std::to_string(shape.param.bytes);
@@ -236,7 +239,7 @@ TEST_F(Cma, SaysWhenMemoryOrProcessIsNotThere) {
 
 // What a target relies on that polls a flag behind the data of the same RDMA write.
 TEST_F(Cma, ShowsTheLastWordLast) {
-    constexpr std::uint32_t rounds = 1500;
+    constexpr std::uint32_t rounds = repeated(1500);
     constexpr std::size_t bytes = 3 * 4096 + 200;
     constexpr std::size_t last = bytes - 8;
     alignas(64) static std::array<std::byte, bytes> memory;
@@ -265,8 +268,8 @@ TEST_F(Cma, ShowsTheLastWordLast) {
 
 TEST_F(Cma, ProbeFindsTheRightProcess) {
     const ProbeTarget target = own_probe_target();
-    const auto& scratch = *reinterpret_cast<const std::atomic<std::uint8_t>*>(
-        target.scratch_address);
+    const auto& scratch =
+        *reinterpret_cast<const std::atomic<std::uint8_t>*>(target.scratch_address);
     ChildProcess child([&] {
         if (!await(dialogue->parent, 1, deadline)) return 1;
         return scratch.load() == 1 ? 0 : 2;
@@ -311,8 +314,8 @@ TEST(AllowedPaths, FollowTheSetting) {
     const struct {
         const char* setting;
         bool kmem, cma;
-    } cases[] = {{"auto", true, true}, {"kmem", true, false}, {"cma", false, true},
-                 {"ring", false, false}};
+    } cases[] = {
+        {"auto", true, true}, {"kmem", true, false}, {"cma", false, true}, {"ring", false, false}};
     for (const auto& expected : cases) {
         // Settings are read once per process.
         ChildProcess child([&] {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/futex.hpp"
+#include "na/seeded.hpp"
 #include "na/shm/child_process.hpp"
 
 using namespace via::na;
@@ -18,7 +19,9 @@ using via::base::Deadline;
 namespace {
 
 /// Long enough that only a lost wake-up makes a test wait for it.
-Deadline far() { return Deadline::after_milliseconds(60000); }
+Deadline far() {
+    return Deadline::after_milliseconds(60000);
+}
 
 Doorbell make_doorbell() {
     auto doorbell = Doorbell::create();
@@ -124,7 +127,8 @@ bool ring_turns(Doorbell& doorbell, Turns& turns, std::uint32_t rounds, Deadline
         if (local)
             doorbell.wake_local();
         else
-            ring_doorbell(doorbell.page(), doorbell.event(), round, round % 2 == 0 ? Wakes::Sleeper : Wakes::Service);
+            ring_doorbell(doorbell.page(), doorbell.event(), round,
+                          round % 2 == 0 ? Wakes::Sleeper : Wakes::Service);
         while (turns.answered.load(std::memory_order_acquire) != round) {
             if (deadline.expired()) return false;
             sched_yield();
@@ -136,7 +140,7 @@ bool ring_turns(Doorbell& doorbell, Turns& turns, std::uint32_t rounds, Deadline
 void expect_no_lost_wake_up(bool local) {
     Doorbell doorbell = make_doorbell();
     Turns turns;
-    constexpr std::uint32_t rounds = 5000;
+    constexpr std::uint32_t rounds = repeated(5000);
     const Deadline deadline = far();
     std::thread ringer([&] { EXPECT_TRUE(ring_turns(doorbell, turns, rounds, deadline, local)); });
     for (std::uint32_t round = 1; round <= rounds; ++round) {
@@ -148,14 +152,18 @@ void expect_no_lost_wake_up(bool local) {
     EXPECT_EQ(doorbell.page().sleepers.load(), 0U);
 }
 
-TEST(Doorbell, LosesNoWakeUpBetweenThreads) { expect_no_lost_wake_up(false); }
+TEST(Doorbell, LosesNoWakeUpBetweenThreads) {
+    expect_no_lost_wake_up(false);
+}
 
-TEST(Doorbell, LosesNoLocalWakeUp) { expect_no_lost_wake_up(true); }
+TEST(Doorbell, LosesNoLocalWakeUp) {
+    expect_no_lost_wake_up(true);
+}
 
 TEST(Doorbell, LosesNoWakeUpBetweenProcesses) {
     Doorbell doorbell = make_doorbell();
     Shared<Turns> turns;
-    constexpr std::uint32_t rounds = 3000;
+    constexpr std::uint32_t rounds = repeated(3000);
     const Deadline deadline = far();
     ChildProcess ringer([&] {
         // The doorbell's page is shared memory: the child has the peer's view of it.
@@ -213,13 +221,17 @@ TEST(AsymmetricBarrier, LetsNotBothSidesMissTheOther) {
         std::atomic<std::uint32_t> word{0};
     };
     Line said_fast, said_slow, round_of_fast, round_of_slow;
-    std::vector<std::uint32_t> seen_by_fast(20000), seen_by_slow(20000);
+    std::vector<std::uint32_t> seen_by_fast(repeated(5000)), seen_by_slow(seen_by_fast.size());
     const auto rounds = static_cast<std::uint32_t>(seen_by_fast.size());
     const Deadline deadline = far();
     const auto meet = [&](Line& mine, const Line& theirs, std::uint32_t round) {
         mine.word.store(round, std::memory_order_release);
-        while (theirs.word.load(std::memory_order_acquire) < round && !deadline.expired())
-            if (round % 16 == 0) sched_yield();
+        for (std::uint32_t turns = 1; theirs.word.load(std::memory_order_acquire) < round;
+             ++turns) {
+            if (turns % 256 != 0) continue;
+            sched_yield();
+            if (deadline.expired()) return;
+        }
     };
     std::thread fast([&] {
         for (std::uint32_t round = 1; round <= rounds; ++round) {

@@ -10,6 +10,7 @@
 
 using namespace via::na;
 using via::test::Random;
+using via::test::repeated;
 
 namespace {
 
@@ -25,7 +26,8 @@ TEST(PhysicalDescriptor, HeadSurvivesEncoding) {
     for (const Operation operation :
          {Operation::Send, Operation::RdmaWrite, Operation::RdmaRead, Operation::Receive})
         for (unsigned flags = 0; flags < 4; ++flags)
-            for (const std::uint16_t segments : std::initializer_list<std::uint16_t>{0, 1, 252, 65535})
+            for (const std::uint16_t segments :
+                 std::initializer_list<std::uint16_t>{0, 1, 252, 65535})
                 for (const std::uint32_t word : {0U, 1U, 0x80000000U, 0xFFFFFFFFU}) {
                     const ChainHead head{operation, static_cast<std::uint8_t>(flags), segments,
                                          word, ~word};
@@ -150,7 +152,7 @@ class PdRingModel : public testing::TestWithParam<Shape> {};
 /// the big ring is touched only as MyVIA says.
 TEST_P(PdRingModel, BehavesAsADeque) {
     const auto [small, low_water] = GetParam();
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(60); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         PdRing ring(small, low_water);

@@ -9,6 +9,20 @@
 
 namespace via::test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool sanitized =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool sanitized = false;
+#endif
+
+/// How often something is repeated: less often where every step costs ten times as much.
+[[nodiscard]] constexpr std::uint32_t repeated(std::uint32_t times) noexcept {
+    return sanitized ? (times + 9) / 10 : times;
+}
+
 class Random {
   public:
     explicit Random(std::uint64_t seed) : state_(seed) {}

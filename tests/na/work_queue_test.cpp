@@ -10,11 +10,13 @@
 
 using namespace via::na;
 using via::test::Random;
+using via::test::repeated;
 
 namespace {
 
 void post_chain(WorkQueue& queue, std::uint64_t cookie, std::uint16_t segments) {
-    const ChainHead head{Operation::Send, 0, segments, segments, static_cast<std::uint32_t>(cookie)};
+    const ChainHead head{Operation::Send, 0, segments, segments,
+                         static_cast<std::uint32_t>(cookie)};
     queue.post(cookie, static_cast<std::uint32_t>(cookie ^ 0x55), head.chain_pds(), status_op_send);
     queue.pds.push(encode_head(head));
     for (std::uint16_t i = 0; i < segments; ++i)
@@ -151,7 +153,7 @@ struct ModelEntry {
 
 /// The queue against a plain list: everything in any order that user agent and NIC agent may do.
 TEST(WorkQueue, BehavesAsAListWhateverTheOrder) {
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(200); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const std::uint32_t limit = random.between(1, 70);
@@ -189,7 +191,8 @@ TEST(WorkQueue, BehavesAsAListWhateverTheOrder) {
                     ASSERT_EQ(head.immediate, static_cast<std::uint32_t>(next->cookie));
                     for (std::uint16_t i = 0; i < head.segments; ++i)
                         ASSERT_EQ(queue.pds.at(1U + i).address, next->cookie);
-                    ASSERT_EQ(queue.start(), reaped + static_cast<std::size_t>(next - model.begin()));
+                    ASSERT_EQ(queue.start(),
+                              reaped + static_cast<std::size_t>(next - model.begin()));
                     next->started = true;
                     break;
                 }
@@ -241,9 +244,8 @@ TEST(WorkQueue, BehavesAsAListWhateverTheOrder) {
             ASSERT_EQ(queue.empty(), model.empty());
             ASSERT_EQ(queue.posted() - queue.reaped(), model.size());
             ASSERT_EQ(queue.harvested() - queue.reaped(), harvested);
-            ASSERT_EQ(queue.pending(), std::any_of(model.begin(), model.end(), [](auto& entry) {
-                          return entry.status == 0;
-                      }));
+            ASSERT_EQ(queue.pending(), std::any_of(model.begin(), model.end(),
+                                                   [](auto& entry) { return entry.status == 0; }));
         }
     }
 }

@@ -20,15 +20,15 @@ TEST(Devices, HaveTheirOwnNames) {
 }
 
 TEST(Devices, AreReachedByTheNamesOfOtherProviders) {
-    for (const char* name : {"/dev/via_lo", "/dev/via_eth0", "/etc/via_lo", "/dev/clanvi0",
-                             "/dev/clanvi12", "VINIC", "VINIC0", "VINIC1", "nic0", "nic7",
-                             "\\\\.\\VI1"})
+    for (const char* name :
+         {"/dev/via_lo", "/dev/via_eth0", "/etc/via_lo", "/dev/clanvi0", "/dev/clanvi12", "VINIC",
+          "VINIC0", "VINIC1", "nic0", "nic7", "\\\\.\\VI1"})
         EXPECT_EQ(resolve_device_name(name), "shm0") << name;
 }
 
 TEST(Devices, UnknownNamesLeadNowhere) {
-    for (const char* name : {"", "eth0", "nic", "nicx", "nic0x", "VINICx", "VINIC0x", "/dev/clanvix",
-                             "\\\\.\\VI", "/dev/via", "shm1", " shm0"})
+    for (const char* name : {"", "eth0", "nic", "nicx", "nic0x", "VINICx", "VINIC0x",
+                             "/dev/clanvix", "\\\\.\\VI", "/dev/via", "shm1", " shm0"})
         EXPECT_EQ(resolve_device_name(name), "") << name;
 }
 

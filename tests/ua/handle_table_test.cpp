@@ -20,7 +20,9 @@ struct Item {
 };
 using Table = HandleTable<Item, 0x56>;
 
-const void* pointer(std::uint64_t handle) { return reinterpret_cast<const void*>(handle); }
+const void* pointer(std::uint64_t handle) {
+    return reinterpret_cast<const void*>(handle);
+}
 
 std::uint64_t create(Table& table, std::uint64_t value = 0) {
     std::uint64_t handle = 0;
@@ -143,7 +145,7 @@ TEST(HandleTable, VisitsAllThatAreThere) {
 
 TEST(HandleTable, ThreadsComeAndGoAndLookForOthers) {
     auto table = std::make_unique<Table>();
-    constexpr int rounds = 20000;
+    constexpr int rounds = via::test::repeated(20000);
     std::atomic<std::uint64_t> shown{0};
     const auto work = [&](std::uint64_t seed) {
         via::test::Random random(seed);

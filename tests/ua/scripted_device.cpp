@@ -78,7 +78,9 @@ void ScriptedEndpoint::disconnect() {
     if (live_.exchange(false)) ++disconnects_;
 }
 
-bool ScriptedGroup::poll() { return device_.progress_all(this, false); }
+bool ScriptedGroup::poll() {
+    return device_.progress_all(this, false);
+}
 
 void ScriptedGroup::arm(na::Wakes wakes) {
     const std::lock_guard guard(device_.mutex_);
@@ -95,7 +97,9 @@ void ScriptedDevice::add() {
                     }});
 }
 
-ScriptedDevice& ScriptedDevice::get() noexcept { return *device_of_process; }
+ScriptedDevice& ScriptedDevice::get() noexcept {
+    return *device_of_process;
+}
 
 ScriptedDevice::ScriptedDevice(ua::Process& process) : process_(process) {
     attributes_.name = name;
@@ -183,8 +187,7 @@ base::Result<std::uint64_t> ScriptedDevice::peer_request(na::Endpoint& endpoint,
     return std::uint64_t{77};
 }
 
-std::optional<base::Result<void>> ScriptedDevice::peer_poll(na::Endpoint& endpoint,
-                                                            std::uint64_t) {
+std::optional<base::Result<void>> ScriptedDevice::peer_poll(na::Endpoint& endpoint, std::uint64_t) {
     auto& own = static_cast<ScriptedEndpoint&>(endpoint);
     own.queues_.remote = own.queues_.local;
     if (on_peer_poll) {
@@ -205,7 +208,9 @@ base::Result<void> ScriptedDevice::peer_wait(na::Endpoint& endpoint, std::uint64
     return outcome;
 }
 
-void ScriptedDevice::peer_cancel(std::uint64_t) { ++peer_cancels; }
+void ScriptedDevice::peer_cancel(std::uint64_t) {
+    ++peer_cancels;
+}
 
 bool ScriptedDevice::progress_all(const ScriptedGroup* group, bool service) {
     const std::lock_guard guard(mutex_);

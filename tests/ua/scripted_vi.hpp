@@ -22,15 +22,17 @@
 namespace via::test {
 
 /// Long enough that only a hang makes a test wait for it.
-inline base::Deadline far() { return base::Deadline::after_milliseconds(60000); }
+inline base::Deadline far() {
+    return base::Deadline::after_milliseconds(60000);
+}
 
 /// Room for a descriptor with many segments.
 struct alignas(VIP_DESCRIPTOR_ALIGNMENT) LongDescriptor {
     VIP_DESCRIPTOR head;
     VIP_DESCRIPTOR_SEGMENT more[30];
     [[nodiscard]] VIP_DESCRIPTOR_SEGMENT& segment(std::size_t i) noexcept {
-        return *reinterpret_cast<VIP_DESCRIPTOR_SEGMENT*>(
-            reinterpret_cast<std::byte*>(this) + sizeof(VIP_CONTROL_SEGMENT) + i * 16);
+        return *reinterpret_cast<VIP_DESCRIPTOR_SEGMENT*>(reinterpret_cast<std::byte*>(this) +
+                                                          sizeof(VIP_CONTROL_SEGMENT) + i * 16);
     }
 };
 
@@ -106,8 +108,7 @@ class ScriptedNic : public testing::Test {
     void settle_service() {
         std::promise<void> done;
         nic->process().service().post([&] { done.set_value(); });
-        ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(60)),
-                  std::future_status::ready);
+        ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
     }
     /// Codes of the asynchronous errors since the last call.
     std::vector<VIP_ERROR_CODE> error_codes() {

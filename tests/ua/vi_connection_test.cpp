@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of a connection as the user agent decides it, whatever the device.
+#include <set>
 #include <thread>
 
+#include "na/seeded.hpp"
 #include "ua/scripted_vi.hpp"
 
 using namespace via;
@@ -143,8 +145,8 @@ TEST_F(ViConnection, PeerRequestThatFailsLeavesItIdle) {
     };
     for (int round = 0; round < 2; ++round) {
         ASSERT_TRUE(vi->peer_request(handle, {}, {}, far()));
-        const Code code = round == 0 ? vi->peer_done(handle)->error().code
-                                     : vi->peer_wait(handle).error().code;
+        const Code code =
+            round == 0 ? vi->peer_done(handle)->error().code : vi->peer_wait(handle).error().code;
         EXPECT_EQ(code, Code::Timeout);
         EXPECT_EQ(state(), ViState::Idle);
         EXPECT_EQ(vi->peer_wait(handle).error().code, Code::InvalidState);
@@ -278,7 +280,8 @@ TEST_F(ViConnection, ASecondAttemptWaitsForTheEndOfTheFirst) {
     connect();
 }
 
-// ---- The end -------------------------------------------------------------------------------------
+// ---- The end
+// -------------------------------------------------------------------------------------
 
 class ViLoss : public ScriptedVi, public testing::WithParamInterface<std::uint32_t> {
   protected:
@@ -446,7 +449,8 @@ INSTANTIATE_TEST_SUITE_P(Levels, ViLoss,
                                          na::reliable_reception),
                          level_name);
 
-// ---- Creating and destroying ---------------------------------------------------------------------
+// ---- Creating and destroying
+// ---------------------------------------------------------------------
 
 TEST_F(ViConnection, IsNotDestroyedWithDescriptorsOnItsQueues) {
     ASSERT_EQ(receive(message(0)), PostOutcome::Success);
@@ -460,7 +464,7 @@ TEST_F(ViConnection, IsNotDestroyedWithDescriptorsOnItsQueues) {
 }
 
 TEST_F(ViConnection, IsDestroyedOnceWhoeverTries) {
-    constexpr int rounds = 300;
+    constexpr int rounds = repeated(300);
     for (int round = 0; round < rounds; ++round) {
         const std::uint64_t one = create(na::unreliable);
         ua::VirtualInterface& target = vi_of(one);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "na/seeded.hpp"
+
 using namespace via;
 using namespace via::ua;
 using base::Deadline;
@@ -60,8 +62,8 @@ TEST(WaitUntil, LooksBeforeAnythingElse) {
 TEST(WaitUntil, ReturnsAtAnExpiredDeadlineAtOnce) {
     na::Doorbell doorbell = make_doorbell();
     int arms = 0;
-    EXPECT_FALSE(wait_until(doorbell, 1'000'000'000'000, Deadline::after(0), never,
-                            [&] { ++arms; }, never));
+    EXPECT_FALSE(wait_until(
+        doorbell, 1'000'000'000'000, Deadline::after(0), never, [&] { ++arms; }, never));
     EXPECT_EQ(arms, 0);
 }
 
@@ -70,8 +72,8 @@ TEST(WaitUntil, SpinsBeforeItSleeps) {
     int looks = 0;
     int arms = 0;
     EXPECT_TRUE(wait_until(
-        doorbell, 60'000'000'000, Deadline::never(), [&] { return ++looks == 20; },
-        [&] { ++arms; }, never));
+        doorbell, 60'000'000'000, Deadline::never(), [&] { return ++looks == 20; }, [&] { ++arms; },
+        never));
     EXPECT_EQ(arms, 0);
     EXPECT_FALSE(doorbell.anyone_sleeps());
 }
@@ -105,7 +107,8 @@ TEST(WaitUntil, YieldsWhenItShould) {
     int asked = 0;
     int looks = 0;
     EXPECT_TRUE(wait_until(
-        doorbell, 60'000'000'000, Deadline::never(), [&] { return ++looks == 10; }, nothing, [&] {
+        doorbell, 60'000'000'000, Deadline::never(), [&] { return ++looks == 10; }, nothing,
+        [&] {
             ++asked;
             return true;
         }));
@@ -117,7 +120,7 @@ TEST(WaitUntil, IsWokenByARing) {
     const Deadline deadline = Deadline::after_milliseconds(60000);
     std::atomic<std::uint32_t> turn{0};
     std::atomic<std::uint32_t> answered{0};
-    constexpr std::uint32_t rounds = 2000;
+    constexpr std::uint32_t rounds = via::test::repeated(2000);
     std::thread ringer([&] {
         for (std::uint32_t round = 1; round <= rounds; ++round) {
             turn = round;
@@ -130,8 +133,9 @@ TEST(WaitUntil, IsWokenByARing) {
         }
     });
     for (std::uint32_t round = 1; round <= rounds; ++round) {
-        if (!wait_until(doorbell, round % 3 * 10'000, deadline, [&] { return turn == round; },
-                        nothing, never))
+        if (!wait_until(
+                doorbell, round % 3 * 10'000, deadline, [&] { return turn == round; }, nothing,
+                never))
             break;
         answered = round;
     }

@@ -41,7 +41,7 @@ namespace via::test {
 using Clock = std::chrono::steady_clock;
 
 /// How long anything may take before a test gives up. No passing test waits this long.
-inline constexpr VIP_ULONG patience_ms = 10000;
+inline constexpr VIP_ULONG patience_ms = 20000;
 inline constexpr std::chrono::milliseconds patience{patience_ms};
 /// The other way to write "for ever" (the Windows headers' value).
 inline constexpr VIP_ULONG infinite_32 = 0xFFFFFFFFUL;

@@ -962,8 +962,8 @@ TEST_P(Malformed, ProtectionOfASendSegment) {
 }
 
 TEST_P(Malformed, RdmaOperationOnTheReceiveQueue) {
-    for (const unsigned operation :
-         {VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD, VIP_CONTROL_OP_RESERVED}) {
+    for (const unsigned operation : std::initializer_list<unsigned>{
+             VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD, VIP_CONTROL_OP_RESERVED}) {
         Pair pair(level());
         VIP_DESCRIPTOR* receive =
             pair.server.arena.message(pair.server.arena.take(64), 64, operation);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "control_message.hpp"
 #include "text_table.hpp"
 
 namespace via::tool {
@@ -86,7 +87,7 @@ base::Result<ControlChannel> ControlChannel::accept(const Nic& nic, Address& loc
 }
 
 base::Result<void> ControlChannel::send(const nlohmann::json& message, base::Deadline deadline) {
-    const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = encode_message(message);
     if (text.size() > slot_bytes)
         return {base::Code::InvalidArgument, "a message between the sides is too long"};
     std::memcpy(buffer(send_slot), text.data(), text.size());
@@ -114,17 +115,7 @@ base::Result<nlohmann::json> ControlChannel::receive(base::Deadline deadline) {
     const std::size_t length = std::min<std::size_t>(done->CS.Length, slot_bytes);
     const std::string text(reinterpret_cast<const char*>(buffer(slot)), length);
     if (auto posted = post_receive(slot); !posted) return std::move(posted).error();
-    auto message = nlohmann::json::parse(text, nullptr, false);
-    if (!message.is_object() || !message.contains("kind") || !message["kind"].is_string())
-        return {base::Code::ProtocolViolation,
-                "the other side says something that this program does not understand"};
-    if (message["kind"] == "error")
-        return {base::Code::System,
-                "the other side failed: " +
-                    printable(message.contains("sentence") && message["sentence"].is_string()
-                                  ? message["sentence"].get<std::string>()
-                                  : "without a word")};
-    return message;
+    return decode_message(text);
 }
 
 base::Result<nlohmann::json> ControlChannel::expect(std::string_view kind,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "control_channel.hpp"
+#include "control_message.hpp"
 #include "endpoint.hpp"
 #include "histogram.hpp"
 #include "pingpong.hpp"
@@ -400,19 +401,14 @@ class Server {
     }
 
     Result<void> serve_run(const nlohmann::json& message, Endpoint& endpoint) {
-        const auto number = [&](const char* member) -> std::uint64_t {
-            const auto found = message.find(member);
-            return found != message.end() && found->is_number_unsigned()
-                       ? found->get<std::uint64_t>()
-                       : 0;
-        };
+        const std::uint64_t first = number_member(message, "first");
+        const std::uint64_t count = number_member(message, "count");
         reporter_.stage("serving a run");
         const auto serve = [&] {
             return endpoint.terms().program == Program::Pingpong
-                       ? run_pingpong_server(endpoint, terms_,
-                                             {number("first"), number("count"), 1},
+                       ? run_pingpong_server(endpoint, terms_, {first, count, 1},
                                              reporter_.counter())
-                       : run_window_server(endpoint, terms_, number("count"), reporter_.counter());
+                       : run_window_server(endpoint, terms_, count, reporter_.counter());
         };
         // What reads shall find must lie there before they start; everything else starts after.
         const bool passive = terms_.operation == Operation::RdmaRead;

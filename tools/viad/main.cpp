@@ -104,13 +104,16 @@ void raise_descriptor_limit() {
 void shed_inheritance() {
     cpu_set_t all;
     CPU_ZERO(&all);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        CPU_SET(cpu, &all);
     sched_setaffinity(0, sizeof all, &all);
 }
 
 via::ka::Agent* running_agent = nullptr;
 
-void stop_agent(int) { running_agent->stop(); }
+void stop_agent(int) {
+    running_agent->stop();
+}
 
 void end_on_signals(via::ka::Agent& agent) {
     running_agent = &agent;
@@ -129,8 +132,7 @@ int main(int count, char** arguments) {
     const Options options = read_options(count, arguments);
     const via::base::Settings& settings = via::base::Settings::get();
     // In the foreground somebody looks, so it says what it does unless told otherwise.
-    if (!options.on_demand && !given(settings, "VIA_LOG"))
-        via::base::set_log_level(LogLevel::Info);
+    if (!options.on_demand && !given(settings, "VIA_LOG")) via::base::set_log_level(LogLevel::Info);
     raise_descriptor_limit();
     if (options.on_demand) shed_inheritance();
 
@@ -150,12 +152,11 @@ int main(int count, char** arguments) {
         return 1;
     }
     end_on_signals(*agent.value());
-    via::base::log(LogLevel::Info,
-                   "viad " VIA_VERSION " serves " +
-                       (geteuid() == 0 ? std::string("all users")
-                                       : "user " + std::to_string(geteuid())) +
-                       " at " + options.socket +
-                       (options.on_demand ? " until nobody needs it" : ""));
+    via::base::log(
+        LogLevel::Info,
+        "viad " VIA_VERSION " serves " +
+            (geteuid() == 0 ? std::string("all users") : "user " + std::to_string(geteuid())) +
+            " at " + options.socket + (options.on_demand ? " until nobody needs it" : ""));
     if (auto served = agent.value()->run(); !served) {
         via::base::log(LogLevel::Error, "viad ends: " + served.error().sentence);
         return 1;

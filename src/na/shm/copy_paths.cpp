@@ -43,12 +43,12 @@ void copy_ordered(std::byte* to, const std::byte* from, std::size_t bytes) noexc
         std::uint64_t value;
         std::memcpy(&value, from + last, word);
         reinterpret_cast<std::atomic<std::uint64_t>*>(to + last)->store(value,
-                                                                       std::memory_order_release);
+                                                                        std::memory_order_release);
     } else if (bytes - last == 4 && (reinterpret_cast<std::uint64_t>(to + last) & 3) == 0) {
         std::uint32_t value;
         std::memcpy(&value, from + last, 4);
         reinterpret_cast<std::atomic<std::uint32_t>*>(to + last)->store(value,
-                                                                       std::memory_order_release);
+                                                                        std::memory_order_release);
     } else {
         std::memcpy(to + last, from + last, bytes - last);
     }
@@ -95,7 +95,8 @@ ProbeMemory& probe_memory() {
     static ProbeMemory& memory = []() -> ProbeMemory& {
         static ProbeMemory made;
         if (getrandom(&made.value, sizeof made.value, 0) != sizeof made.value)
-            made.value = reinterpret_cast<std::uint64_t>(&made) ^ static_cast<std::uint64_t>(getpid());
+            made.value =
+                reinterpret_cast<std::uint64_t>(&made) ^ static_cast<std::uint64_t>(getpid());
         return made;
     }();
     return memory;

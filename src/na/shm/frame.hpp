@@ -37,8 +37,8 @@ enum class FrameKind : std::uint8_t {
     RdmaWriteNext,
     RdmaReadRequest,
     RdmaReadData,
-    ArenaOffer,      ///< the sender would like to refer to this kmem arena
-    ArenaMapped,     ///< the receiver has it mapped
+    ArenaOffer,   ///< the sender would like to refer to this kmem arena
+    ArenaMapped,  ///< the receiver has it mapped
     Last = ArenaMapped,
 };
 

@@ -113,6 +113,8 @@ class ShmPollGroup final : public PollGroup {
     ShmNicAgent& agent_;
     base::SpinLock lock_;
     std::vector<Active> active_;
+    std::vector<ShmEndpoint*> silent_;  ///< left to ring
+    Wakes armed_ = Wakes::Sleeper;      ///< whom the last arm() asked for
     std::uint32_t polls_ = 0;
     std::uint32_t sweeps_ = 0;
     std::atomic<bool> shares_core_{false};

@@ -65,7 +65,10 @@ bool ShmPollGroup::take_woken() {
     for (ShmEndpoint* endpoint : woken) {
         const bool known = std::any_of(active_.begin(), active_.end(),
                                        [&](const Active& a) { return a.endpoint == endpoint; });
-        if (!known) active_.push_back({endpoint, sweeps_});
+        if (!known) {
+            active_.push_back({endpoint, sweeps_});
+            std::erase(silent_, endpoint);
+        }
         // A ring may also say that the peer has closed, which no frame shows.
         endpoint->owner().progress();
     }
@@ -81,19 +84,28 @@ void ShmPollGroup::sweep() {
         return sweeps_ - a.last_arrival <= 1;
     });
     if (silent_from == active_.end()) return;
+    // If nobody but the service thread polls, it must be woken for them, too.
+    const Wakes wakes = armed_ == Wakes::Service ? Wakes::Service : Wakes::Sleeper;
     for (auto i = silent_from; i != active_.end(); ++i)
-        i->endpoint->want_attention(Wakes::Sleeper);
+        i->endpoint->want_attention(wakes);
     asymmetric_barrier();
     // What arrived before the peer could see that it must ring keeps the endpoint active.
-    active_.erase(std::remove_if(silent_from, active_.end(),
-                                 [](const Active& a) { return !a.endpoint->arrival_visible(); }),
-                  active_.end());
+    const auto quiet_from = std::partition(
+        silent_from, active_.end(), [](const Active& a) { return a.endpoint->arrival_visible(); });
+    for (auto i = quiet_from; i != active_.end(); ++i)
+        silent_.push_back(i->endpoint);
+    active_.erase(quiet_from, active_.end());
 }
 
 void ShmPollGroup::arm(Wakes wakes) {
     lock_.lock();
+    armed_ = wakes;
     for (Active& active : active_)
         active.endpoint->want_attention(wakes);
+    // The silent ones ring for sleepers already.
+    if (wakes == Wakes::Service)
+        for (ShmEndpoint* endpoint : silent_)
+            endpoint->want_attention(wakes);
     lock_.unlock();
     asymmetric_barrier();
 }
@@ -101,6 +113,7 @@ void ShmPollGroup::arm(Wakes wakes) {
 void ShmPollGroup::remove(ShmEndpoint& endpoint) {
     lock_.lock();
     std::erase_if(active_, [&](const Active& a) { return a.endpoint == &endpoint; });
+    std::erase(silent_, &endpoint);
     woken_lock_.lock();
     std::erase(woken_, &endpoint);
     woken_lock_.unlock();

@@ -18,8 +18,8 @@ template <class T>
 class Shared {
   public:
     Shared() {
-        void* memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                            -1, 0);
+        void* memory =
+            mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) std::abort();
         object_ = new (memory) T{};
     }

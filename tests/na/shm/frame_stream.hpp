@@ -48,7 +48,8 @@ class FrameStream {
             run_size_ == mixture ? random_.between(0, na::shm::max_inline_bytes) : run_size_;
         if (random_.one_in(4)) {
             item.payload = std::max<std::uint32_t>(item.payload, 8);
-            item.chunk = random_.one_in(4) ? random_.between(1, 130) : random_.between(1, max_chunk_);
+            item.chunk =
+                random_.one_in(4) ? random_.between(1, 130) : random_.between(1, max_chunk_);
         }
         return item;
     }

@@ -214,7 +214,8 @@ TEST_P(ShmHostile, MalformedReferencesEndTheConnection) {
     EXPECT_TRUE(attempt(10, 0xFFFFFFFF, {}, true));
 }
 
-// An address that is not there: the message is lost, the connection at the level that allows it not.
+// An address that is not there: the message is lost, the connection at the level that allows it
+// not.
 TEST_P(ShmHostile, AReferenceThatLeadsNowhereIsAnErrorOfThatMessage) {
     const TestMemory target(process, 100);
     vi.post_receive({target.pd()});
@@ -268,8 +269,8 @@ TEST_P(ShmHostile, AcknowledgingWhatWasNotSentEndsTheConnection) {
             other.poll();
         EXPECT_EQ(other.take_events() & violation, violation);
     }
-    ASSERT_TRUE(peer.send_words(FrameKind::Acknowledge, {na::status_remote_descriptor}, 0,
-                                0xFFFFFFFF));
+    ASSERT_TRUE(
+        peer.send_words(FrameKind::Acknowledge, {na::status_remote_descriptor}, 0, 0xFFFFFFFF));
     expect_violation();
 }
 
@@ -388,8 +389,8 @@ TEST_P(ShmHostile, ReadsAndWritesThroughTheRingReachOnlyWhatWasGranted) {
                 std::uint64_t address;
                 std::uint32_t handle, length;
             } words{address, lie, attempt.bytes};
-            ASSERT_TRUE(liar.send(FrameKind::RdmaReadRequest, std::as_bytes(std::span(&words, 1)),
-                                  0, 42));
+            ASSERT_TRUE(
+                liar.send(FrameKind::RdmaReadRequest, std::as_bytes(std::span(&words, 1)), 0, 42));
             for (int i = 0; i < 10; ++i)
                 other.poll();
             na::shm::FrameHeader frame;
@@ -478,7 +479,7 @@ TEST_P(ShmHostile, ManyMessagesWithoutReceivesCostNothing) {
 
 /// Frames with random content, sent as an honest writer would, to a victim that is busy itself.
 TEST_P(ShmHostile, RandomFramesDoNoHarm) {
-    for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(400); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const GuardedMemory memory(64 * 64);
@@ -543,7 +544,7 @@ TEST_P(ShmHostile, RandomFramesDoNoHarm) {
 
 /// Noise in the whole channel, also where the victim writes.
 TEST_P(ShmHostile, NoiseDoesNoHarm) {
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(200); ++seed) {
         Random random(seed);
         TestVi other(process, GetParam());
         RawPeer liar(host, other);
@@ -551,7 +552,8 @@ TEST_P(ShmHostile, NoiseDoesNoHarm) {
         const TestMemory memory(process, 1 << 16);
         for (int round = 0; round < 4; ++round) {
             for (std::byte& byte : liar.channel())
-                if (random.one_in(seed % 3 == 0 ? 1 : 4)) byte = static_cast<std::byte>(random.next());
+                if (random.one_in(seed % 3 == 0 ? 1 : 4))
+                    byte = static_cast<std::byte>(random.next());
             other.post_receive({memory.pd(0, 100)});
             other.post_send({memory.pd(0, random.between(1, 1 << 16))});
             for (int i = 0; i < 20; ++i)

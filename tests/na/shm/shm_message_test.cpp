@@ -13,10 +13,10 @@ namespace {
 
 class ShmMessage : public ShmPair {};
 
-const std::uint32_t sizes[] = {0,    1,    3,    7,    8,    9,     16,    55,    56,    57,   63,
-                               64,   65,   100,  511,  512,  513,   1023,  2047,  2048,  2049, 4095,
-                               4096, 5000, 8192, 9999, 12345, 14000, 16383, 16384, 16385, 65536,
-                               300001, 1048576};
+const std::uint32_t sizes[] = {0,     1,     3,     7,     8,     9,      16,     55,   56,
+                               57,    63,    64,    65,    100,   511,    512,    513,  1023,
+                               2047,  2048,  2049,  4095,  4096,  5000,   8192,   9999, 12345,
+                               14000, 16383, 16384, 16385, 65536, 300001, 1048576};
 
 TEST_P(ShmMessage, OfEverySizeArrivesOnItsPath) {
     for (const auto kind : {TestMemory::Kind::Heap, TestMemory::Kind::Kmem}) {
@@ -62,7 +62,7 @@ TEST_P(ShmMessage, CarriesImmediateDataOnEveryPath) {
 }
 
 TEST_P(ShmMessage, IsGatheredAndScatteredAsTheSegmentsSay) {
-    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(120); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const std::uint32_t bytes = random.one_in(3)   ? random.between(1, 56)
@@ -207,8 +207,7 @@ TEST_P(ShmMessage, TooLongForTheReceiveFillsItAndSaysSo) {
         ASSERT_TRUE(drive(a, b));
         const auto received = b.receive_done();
         ASSERT_TRUE(received);
-        EXPECT_EQ(received->errors(),
-                  na::status_length | (room == 0 ? 0 : na::status_partial));
+        EXPECT_EQ(received->errors(), na::status_length | (room == 0 ? 0 : na::status_partial));
         EXPECT_EQ(received->length, room);
         EXPECT_EQ(matching_bytes(target.span().first(100), 6), 100U);
         EXPECT_EQ(matching_bytes(target.span().subspan(100, room), 5), room);
@@ -476,7 +475,7 @@ TEST_P(ShmMessage, LookedAtInPlaceAllTheWayRoundTheRings) {
     Random random(1);
     std::uint32_t in_place = 0;
     std::uint32_t copied = 0;
-    for (std::uint32_t i = 0; i < 3000; ++i) {
+    for (std::uint32_t i = 0; i < repeated(3000); ++i) {
         const std::uint32_t bytes = random.between(1, chunk);
         fill_pattern(source.span().first(bytes), i);
         a.post_send({source.pd(0, bytes)});
@@ -500,7 +499,7 @@ TEST_P(ShmMessage, LookedAtInPlaceAllTheWayRoundTheRings) {
         while (a.send_done()) {
         }
     }
-    EXPECT_GT(in_place, 2000U);
+    EXPECT_GT(in_place, repeated(2000));
     if (chunk > 64) {
         EXPECT_GT(copied, 0U);
     }
@@ -530,7 +529,7 @@ struct Flight {
 
 /// Both sides send and receive at random, with several messages under way.
 TEST_P(ShmMessage, SurvivesARandomConversation) {
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 2 + repeated(10); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         constexpr std::size_t slots = 24;
@@ -590,7 +589,9 @@ TEST_P(ShmMessage, SurvivesARandomConversation) {
                         ++half.sent;
                     }
                     break;
-                default: (random.one_in(2) ? half.from : half.to)->poll(); break;
+                default:
+                    (random.one_in(2) ? half.from : half.to)->poll();
+                    break;
             }
             while (const auto received = half.to->receive_done()) {
                 ASSERT_FALSE(half.flights.empty());
@@ -619,7 +620,7 @@ TEST_P(ShmMessage, SurvivesARandomConversation) {
 }
 
 TEST_P(ShmMessage, SurvivesAConversationBetweenThreads) {
-    constexpr std::uint32_t messages = 1500;
+    constexpr std::uint32_t messages = repeated(1500);
     const auto deadline = base::Deadline::after_milliseconds(60000);
     const TestMemory out(left, 8 * 20000);
     const TestMemory in(right, 8 * 20000);

@@ -60,9 +60,8 @@ class ShmRdma : public ShmPair {
     }
 };
 
-const std::uint32_t sizes[] = {1,    2,    7,     8,     9,     15,    56,    57,     64,
-                               512,  513,  2047,  2048,  2049,  4096,  9000,  16384,  65536,
-                               70001, 200000};
+const std::uint32_t sizes[] = {1,   2,    7,    8,    9,    15,   56,    57,    64,    512,
+                               513, 2047, 2048, 2049, 4096, 9000, 16384, 65536, 70001, 200000};
 constexpr TestMemory::Kind kinds[] = {TestMemory::Kind::Heap, TestMemory::Kind::Kmem};
 
 TEST_P(ShmRdma, WritesEverySize) {
@@ -91,11 +90,11 @@ TEST_P(ShmRdma, ReadsEverySize) {
 }
 
 TEST_P(ShmRdma, GathersAndScatters) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (std::uint64_t seed = 1; seed <= repeated(60); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
-        const std::uint32_t bytes = random.one_in(2) ? random.between(1, 300)
-                                                     : random.between(300, 30000);
+        const std::uint32_t bytes =
+            random.one_in(2) ? random.between(1, 300) : random.between(300, 30000);
         const auto kind = kinds[random.below(2)];
         const TestMemory own(left, bytes + 2000);
         const TestMemory other(right, bytes + 100, kind);
@@ -155,8 +154,8 @@ TEST_P(ShmRdma, WriteWithImmediateDataConsumesAReceive) {
             const auto received = b.receive_done();
             ASSERT_TRUE(received);
             EXPECT_EQ(received->cookie, receive);
-            EXPECT_EQ(received->status, na::status_done | na::status_immediate |
-                                            na::status_op_remote_rdma_write);
+            EXPECT_EQ(received->status,
+                      na::status_done | na::status_immediate | na::status_op_remote_rdma_write);
             EXPECT_EQ(received->immediate, bytes + 1);
             EXPECT_EQ(received->length, bytes);
             EXPECT_EQ(matching_bytes(other.span().first(bytes), 5), bytes);
@@ -424,7 +423,7 @@ TEST_P(ShmRdma, WriteIsCutOffWhenTheTargetIsDeregisteredOnTheWay) {
 TEST_P(ShmRdma, ShowsTheLastWordLast) {
     // In the ring the last word lies across two lines, and so now and then at its two ends.
     constexpr std::size_t length = 64 * 46 + 4;
-    constexpr std::uint32_t rounds = 300;
+    constexpr std::uint32_t rounds = repeated(300);
     const auto deadline = base::Deadline::after_milliseconds(60000);
     for (const auto kind : kinds) {
         const TestMemory own(left, length);
@@ -441,8 +440,7 @@ TEST_P(ShmRdma, ShowsTheLastWordLast) {
                 const std::uint64_t wanted = round * 0x0101010101010101ULL;
                 const std::uint64_t old = wanted - 0x0101010101010101ULL;
                 for (;;) {
-                    const std::uint64_t now =
-                        std::atomic_ref(flag).load(std::memory_order_acquire);
+                    const std::uint64_t now = std::atomic_ref(flag).load(std::memory_order_acquire);
                     if (now == wanted) break;
                     if (now != old) ADD_FAILURE() << "a torn word " << now;
                     if (deadline.expired() || HasFailure()) return;
@@ -473,7 +471,8 @@ TEST_P(ShmRdma, ShowsTheLastWordLast) {
     }
 }
 
-// ---- The peer's tables ---------------------------------------------------------------------------
+// ---- The peer's tables
+// ---------------------------------------------------------------------------
 
 TEST_P(ShmRdma, FollowsThePeerToANewTable) {
     const TestMemory own(left, 100);

@@ -16,9 +16,13 @@ T must(base::Result<T>&& result) {
     return std::move(result).value();
 }
 
-base::UniqueFd copy_of(int fd) { return base::UniqueFd(dup(fd)); }
+base::UniqueFd copy_of(int fd) {
+    return base::UniqueFd(dup(fd));
+}
 
-base::Error not_here() { return {base::Code::NotSupported, "not part of this host"}; }
+base::Error not_here() {
+    return {base::Code::NotSupported, "not part of this host"};
+}
 
 }  // namespace
 
@@ -40,13 +44,12 @@ void TestClient::renew_table() {
     ++epoch_;
 }
 
-base::Result<ka::MemoryHandle> TestClient::register_memory(const void* address,
-                                                           std::uint64_t bytes,
+base::Result<ka::MemoryHandle> TestClient::register_memory(const void* address, std::uint64_t bytes,
                                                            ka::ProtectionTag tag,
                                                            std::uint32_t rights) {
     const auto* first = static_cast<const std::byte*>(address);
-    ka::Region region{reinterpret_cast<std::uint64_t>(address), bytes, tag, rights, ka::no_arena,
-                      0};
+    ka::Region region{
+        reinterpret_cast<std::uint64_t>(address), bytes, tag, rights, ka::no_arena, 0};
     for (const auto& [number, arena] : arenas_) {
         const std::byte* begin = arena.mapping.data();
         if (first < begin || first + bytes > begin + arena.mapping.size()) continue;
@@ -96,20 +99,28 @@ void TestClient::disconnected(std::uint64_t connection) noexcept {
 
 // The blocking way to connect belongs to the kernel agent's own tests.
 base::Result<ka::IncomingRequest> TestClient::connect_wait(const ka::NetAddress&, base::Deadline,
-                                                            const void*) {
+                                                           const void*) {
     return not_here();
 }
 base::Result<ka::Established> TestClient::connect_accept(std::uint64_t, const ka::ConnectOffer&,
                                                          base::Deadline) {
     return not_here();
 }
-base::Result<void> TestClient::connect_reject(std::uint64_t) { return not_here(); }
+base::Result<void> TestClient::connect_reject(std::uint64_t) {
+    return not_here();
+}
 base::Result<ka::Established> TestClient::connect_request(const ka::ConnectOffer&, base::Deadline) {
     return not_here();
 }
-base::Result<ka::AgentStatus> TestClient::status() { return not_here(); }
-base::Result<base::UniqueFd> TestClient::counters_of(std::int32_t) { return not_here(); }
-base::Result<void> TestClient::stop_agent() { return not_here(); }
+base::Result<ka::AgentStatus> TestClient::status() {
+    return not_here();
+}
+base::Result<base::UniqueFd> TestClient::counters_of(std::int32_t) {
+    return not_here();
+}
+base::Result<void> TestClient::stop_agent() {
+    return not_here();
+}
 
 base::Result<std::uint64_t> TestClient::peer_request(const ka::ConnectOffer& offer,
                                                      base::Deadline) {
@@ -227,7 +238,9 @@ TestProcess::TestProcess(TestHost& host)
     doorbell.page().rmmt_epoch.store(client.rmmt_epoch());
 }
 
-TestProcess::~TestProcess() { nic.reset(); }
+TestProcess::~TestProcess() {
+    nic.reset();
+}
 
 TestMemory::TestMemory(TestProcess& process, std::size_t bytes, Kind kind, std::uint32_t rights,
                        ka::ProtectionTag tag)
@@ -369,11 +382,11 @@ ka::NetAddress address_named(const char* discriminator) {
 base::Result<void> connect(TestVi& one, TestVi& other) {
     const auto left = address_named("left");
     const auto right = address_named("right");
-    auto first = one.process.nic->peer_request(*one.endpoint, {1, left, right},
-                                               base::Deadline::never());
+    auto first =
+        one.process.nic->peer_request(*one.endpoint, {1, left, right}, base::Deadline::never());
     if (!first) return std::move(first).error();
-    auto second = other.process.nic->peer_request(*other.endpoint, {1, right, left},
-                                                  base::Deadline::never());
+    auto second =
+        other.process.nic->peer_request(*other.endpoint, {1, right, left}, base::Deadline::never());
     if (!second) return std::move(second).error();
     if (auto live = one.process.nic->peer_wait(*one.endpoint, first.value()); !live) return live;
     return other.process.nic->peer_wait(*other.endpoint, second.value());
@@ -384,8 +397,8 @@ bool drive(TestVi& one, TestVi& other, int most) {
     for (int i = 0; i < most; ++i) {
         const bool moved_one = one.poll();
         const bool moved_other = other.poll();
-        const bool busy = moved_one || moved_other || one.endpoint->unfinished() ||
-                          other.endpoint->unfinished();
+        const bool busy =
+            moved_one || moved_other || one.endpoint->unfinished() || other.endpoint->unfinished();
         // Some looks are made only now and then.
         quiet = busy ? 0 : quiet + 1;
         if (quiet > 150) return true;
@@ -423,8 +436,8 @@ base::Result<void> RawPeer::connect(bool raw_first) {
     if (!established) return std::move(established).error();
     if (auto live = victim_.process.nic->peer_wait(*victim_.endpoint, theirs.value()); !live)
         return live;
-    auto mapping = base::Mapping::map(established.value().channel, established.value().channel_bytes,
-                                      base::Access::ReadWrite);
+    auto mapping = base::Mapping::map(established.value().channel,
+                                      established.value().channel_bytes, base::Access::ReadWrite);
     if (!mapping) return std::move(mapping).error();
     channel_ = std::move(mapping).value();
     const na::shm::Geometry geometry = victim_.process.nic->settings().geometry;
