@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -65,7 +66,7 @@ struct QueuePair {
     base::ViCounters* counters = nullptr;
     /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
     /// give the core away.
-    bool shares_core = false;
+    std::atomic<bool> shares_core{false};
 
     void report(EndpointEvent event) noexcept { events |= static_cast<std::uint32_t>(event); }
     [[nodiscard]] bool reliable() const noexcept { return local.reliability != unreliable; }

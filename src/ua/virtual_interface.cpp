@@ -501,7 +501,7 @@ DoneOutcome VirtualInterface::done(std::uint64_t expected, Queue which,
         na::WorkQueue& work = queue(which);
         if (!work.reapable() && !work.empty() && state_ == ViState::Connected) {
             if (poll_for_program()) settle();
-            give_way = queues_->shares_core;
+            give_way = queues_->shares_core.load(std::memory_order_relaxed);
         }
         outcome = take(which, descriptor);
     }

@@ -75,7 +75,7 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     fence_needed_ = !(peer_has_barrier && enable_asymmetric_barrier());
     chunk_bytes_ = std::min(settings_.chunk_bytes, geometry.ring_bytes() / 4);
     queues_.remote = established.remote_attributes;
-    queues_.shares_core = false;
+    queues_.shares_core.store(false, std::memory_order_relaxed);
 
     published_ = false;
     halted_ = false;

@@ -77,7 +77,9 @@ class ShmEndpoint final : public Endpoint {
     /// The next poll looks for what no frame shows.
     void rung() noexcept { rung_.store(true, std::memory_order_relaxed); }
     void peer_died() noexcept { peer_gone_.store(true, std::memory_order_release); }
-    [[nodiscard]] bool shares_core() const noexcept { return queues_.shares_core; }
+    [[nodiscard]] bool shares_core() const noexcept {
+        return queues_.shares_core.load(std::memory_order_relaxed);
+    }
     [[nodiscard]] const ka::EndpointAttributes& local_attributes() const noexcept {
         return queues_.local;
     }
