@@ -62,6 +62,7 @@ struct OutgoingMessage {
     std::uint64_t id = 0;
     std::vector<std::byte> bytes;
     std::vector<SharedFd> fds;
+    std::uint64_t connection = 0;  // an Established: the connection that it tells of
 };
 
 /// A socket and who is at its other end.
@@ -158,7 +159,7 @@ class Server final : public Agent {
 
     template <class Body>
     void reply(Client& client, std::uint64_t id, const Body& body, std::vector<SharedFd> fds = {}) {
-        send(client, OutgoingMessage{id, encode(id, body), std::move(fds)});
+        send(client, OutgoingMessage{id, encode(id, body), std::move(fds), 0});
     }
     void reply_error(Client& client, std::uint64_t id, Error error) {
         if (error.code == Code::OutOfResources)
@@ -645,6 +646,7 @@ bool Server::transmit(Client& client, OutgoingMessage& message) {
             message.id,
             failed(Error{Code::OutOfResources,
                          "the kernel agent cannot pass descriptors on: " + sent.error().sentence}));
+        if (message.connection != 0) leave(client, message.connection);
         return transmit(client, message);
     }
     close_client(client);
@@ -663,7 +665,7 @@ void Server::flush(Client& client) {
             event.connections[event.count] = client.gone[event.count];
             ++event.count;
         }
-        OutgoingMessage message{0, encode(0, event), {}};
+        OutgoingMessage message{0, encode(0, event), {}, 0};
         if (!transmit(client, message)) break;
         client.gone.erase(client.gone.begin(), client.gone.begin() + event.count);
     }
@@ -712,7 +714,7 @@ void Server::release(Client& client) {
     // The pidfd may live on in somebody's queue, so closing it is not enough.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.process->pidfd->get(), nullptr);
     processes_.erase(number);
-    established_.process_gone(number);
+    established_.process_gone(number, client.credentials.uid, client.process->instance());
     Outcomes outcomes;
     broker_.process_gone(number, outcomes);
     deliver(std::move(outcomes));
@@ -1039,7 +1041,9 @@ void Server::deliver(const outcome::Connected& connected) {
             answer.descriptors |= established_doorbell_event;
             fds.push_back(peer.process->doorbell_event);
         }
-        reply(*owners[i]->first, owners[i]->second, answer, std::move(fds));
+        const std::uint64_t id = owners[i]->second;
+        send(*owners[i]->first,
+             OutgoingMessage{id, encode(id, answer), std::move(fds), numbers[i]});
     }
 }
 

@@ -108,9 +108,17 @@ std::optional<EstablishedConnections::End> EstablishedConnections::leave(Process
     return left;
 }
 
-void EstablishedConnections::process_gone(ProcessNumber process) {
-    for (const std::uint64_t connection : connections(process))
-        leave(process, connection);
+void EstablishedConnections::process_gone(ProcessNumber process, std::uint32_t uid,
+                                          std::uint64_t instance) {
+    const Identity self{uid, instance};
+    for (const std::uint64_t connection : connections(process)) {
+        const Secret secret = place(process, connection)->secret;
+        const auto left = leave(process, connection);
+        // With both ends in this process, the second one goes as well.
+        if (!left || left->process == process) continue;
+        records_.at(secret).expected = self;
+        expectations_.emplace(self, secret);
+    }
     places_.erase(process);
     std::erase_if(present_, [&](const auto& entry) { return entry.second == process; });
 }

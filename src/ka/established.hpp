@@ -42,7 +42,8 @@ class EstablishedConnections {
     [[nodiscard]] const End* other(ProcessNumber process, std::uint64_t connection) const;
     /// Takes the end away and returns the other one, if it is here.
     std::optional<End> leave(ProcessNumber process, std::uint64_t connection);
-    void process_gone(ProcessNumber process);
+    /// If it comes back as the same instance without a connection, the other end is told.
+    void process_gone(ProcessNumber process, std::uint32_t uid, std::uint64_t instance);
 
     [[nodiscard]] std::size_t count(ProcessNumber process) const;
     [[nodiscard]] std::vector<std::uint64_t> connections(ProcessNumber process) const;
@@ -52,7 +53,7 @@ class EstablishedConnections {
     using Identity = std::pair<std::uint32_t, std::uint64_t>;  // uid, instance
     struct Record {
         std::array<std::optional<End>, 2> ends;
-        std::optional<Identity> expected;  // with one end restored
+        std::optional<Identity> expected;  // with one end here: who may come (back)
     };
     struct Place {
         Secret secret{};

@@ -50,7 +50,7 @@ TEST(EstablishedConnections, BothEndsMayBeInOneProcess) {
     connections.add(secret_of(1), {10, 100, 1, 3, 0}, {10, 200, 2, 4, 0});
     EXPECT_EQ(connections.other(10, 100)->connection, 200U);
     EXPECT_EQ(connections.other(10, 200)->connection, 100U);
-    connections.process_gone(10);
+    connections.process_gone(10, 7, 90);
     EXPECT_EQ(connections.size(), 0U);
 }
 
@@ -98,12 +98,26 @@ TEST(EstablishedConnections, TheOtherOrderToo) {
 TEST(EstablishedConnections, AProcessThatIsGoneAgainIsExpectedAgain) {
     EstablishedConnections connections;
     EXPECT_TRUE(connections.restored(4, 7, 92).empty());
-    connections.process_gone(4);
+    connections.process_gone(4, 7, 92);
     ASSERT_TRUE(connections.restore(1, record(100, 1, 92)).ok());
     EXPECT_TRUE(connections.restored(1, 7, 91).empty());
     ASSERT_TRUE(connections.restore(5, record(200, 1, 91)).ok());
     EXPECT_TRUE(connections.restored(5, 7, 92).empty());
     EXPECT_NE(connections.other(1, 100), nullptr);
+}
+
+TEST(EstablishedConnections, WhoIsCutOffMayComeBackWithHisConnections) {
+    EstablishedConnections connections;
+    connections.add(secret_of(1), {1, 100, 1, 3, 0}, {2, 200, 2, 4, 0});
+    connections.add(secret_of(2), {1, 101, 1, 3, 0}, {2, 201, 2, 4, 0});
+    connections.process_gone(2, 7, 92);
+    EXPECT_EQ(connections.other(1, 100), nullptr);
+    // With one of them: the other one it has never heard of.
+    ASSERT_TRUE(connections.restore(3, record(200, 1, 91)).ok());
+    const auto gone = connections.restored(3, 7, 92);
+    ASSERT_EQ(gone.size(), 1U);
+    EXPECT_EQ(gone[0].connection, 101U);
+    EXPECT_EQ(connections.other(1, 100)->process, 3U);
 }
 
 TEST(EstablishedConnections, AConnectionWithOneselfNeedsBothEnds) {
@@ -114,7 +128,7 @@ TEST(EstablishedConnections, AConnectionWithOneselfNeedsBothEnds) {
     const auto gone = connections.restored(1, 7, 91);
     ASSERT_EQ(gone.size(), 1U);
     EXPECT_EQ(gone[0].connection, 102U);
-    connections.process_gone(1);
+    connections.process_gone(1, 7, 91);
     EXPECT_EQ(connections.size(), 0U);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <csignal>
 #include <fstream>
 #include <random>
 #include <set>
@@ -223,8 +224,13 @@ TEST_F(HostileTest, ASocketThatLingersAtItsEndDoesNotHoldTheAgent) {
         RawClient raw;
         ASSERT_TRUE(raw.attach());
         const std::array fds{lingering.get()};
-        ASSERT_TRUE(raw.send(CreateViRequest{}, fds));
+        // Stopped, so that it can not be done before us: the last to close is who waits.
+        const pid_t agent = agent_pid();
+        ASSERT_EQ(kill(agent, SIGSTOP), 0);
+        const bool sent = raw.send(CreateViRequest{}, fds);
         lingering.reset();  // the agent has the last one now
+        ASSERT_EQ(kill(agent, SIGCONT), 0);
+        ASSERT_TRUE(sent);
         EXPECT_TRUE(raw.closed());
     }
     expect_good_service();
