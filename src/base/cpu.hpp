@@ -4,6 +4,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 // ThreadSanitizer does not know fences; g++ and clang say differently that it is there.
 #if defined(__SANITIZE_THREAD__)
@@ -47,6 +53,40 @@ template <class T, class Wanted>
     (void)wanted;
     return word.load(std::memory_order_acquire);
 #endif
+}
+
+/// A pointer whose target is read only through it: the dependency orders the two on every processor
+/// we run on, so the load need not acquire.
+template <class T>
+[[nodiscard]] inline T* load_pointer(const std::atomic<T*>& pointer) noexcept {
+#if defined(VIA_THREAD_SANITIZER)
+    return pointer.load(std::memory_order_acquire);
+#else
+    return pointer.load(std::memory_order_relaxed);
+#endif
+}
+
+#if defined(__aarch64__)
+/// Is an aligned 16-byte store seen whole or not at all (FEAT_LSE2)?
+inline const bool wide_stores_are_atomic = (getauxval(AT_HWCAP) & HWCAP_USCAT) != 0;
+#endif
+
+/// Stores two words so that whoever sees the second sees the first, in one piece where the
+/// processor can. Written one after the other, a line that a peer polls would be taken away between
+/// the two, and the second would have to fetch it back: twice the latency.
+inline void store_together(std::atomic<std::uint64_t>& first, std::atomic<std::uint64_t>& second,
+                           std::uint64_t first_value, std::uint64_t second_value) noexcept {
+#if defined(__aarch64__) && !defined(VIA_THREAD_SANITIZER)
+    if (wide_stores_are_atomic) [[likely]] {
+        asm volatile("stp %x1, %x2, [%0]"
+                     :
+                     : "r"(&first), "r"(first_value), "r"(second_value)
+                     : "memory");
+        return;
+    }
+#endif
+    first.store(first_value, std::memory_order_relaxed);
+    second.store(second_value, std::memory_order_release);
 }
 
 }  // namespace via::base

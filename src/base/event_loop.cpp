@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/biased_lock.hpp"
+
 namespace via::base {
 
 Result<std::unique_ptr<EventLoop>> EventLoop::create(Tick tick, Nanoseconds period) {
@@ -85,6 +87,7 @@ void EventLoop::wake() noexcept {
 }
 
 void EventLoop::run() {
+    this_thread_owns_no_locks = true;
     Nanoseconds next_tick = 0;
     for (;;) {
         int timeout = -1;

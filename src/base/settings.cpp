@@ -332,8 +332,8 @@ Settings Settings::read(const std::vector<std::string>& environment, std::string
     }
     const std::uint64_t small_ring = settings.number("VIA_PD_SMALL_RING");
     settings.make_fit("VIA_PD_LOW_WATER", "VIA_PD_SMALL_RING", small_ring - 1, small_ring / 4);
-    const std::uint64_t half_ring = settings.number("VIA_SHM_RING_BYTES") / 2;
-    settings.make_fit("VIA_SHM_CHUNK_BYTES", "half of VIA_SHM_RING_BYTES", half_ring, half_ring);
+    const std::uint64_t part = settings.number("VIA_SHM_RING_BYTES") / 4;
+    settings.make_fit("VIA_SHM_CHUNK_BYTES", "a quarter of VIA_SHM_RING_BYTES", part, part);
     return settings;
 }
 

@@ -67,12 +67,13 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                "that works."),
         flag("VIA_SHM_INLINE", "1",
              "Whether messages that fit into a frame of one cache line travel inside it."),
-        power_of_two(bytes("VIA_SHM_RING_BYTES", "16k", 4 * kilo, 16 * mega,
-                           "The size of a channel's byte ring, one for each direction of a "
-                           "connection inside a host.")),
+        power_of_two(bytes("VIA_SHM_RING_BYTES", "128k", 4 * kilo, 4 * mega,
+                           "To what size a channel's byte ring may grow, one for each direction of "
+                           "a connection inside a host. It begins with 8k and takes more as "
+                           "traffic passes.")),
         power_of_two(number("VIA_SHM_FRAME_LINES", "32", 8, 4096,
                             "How many frames of one cache line a channel inside a host holds.")),
-        bytes("VIA_SHM_CHUNK_BYTES", "2k", 256, 1 * mega,
+        bytes("VIA_SHM_CHUNK_BYTES", "4k", 256, 32 * kilo,
               "In what portions a message goes through the byte ring, so that the copies of "
               "sender and receiver overlap."),
         bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,

@@ -69,6 +69,9 @@ class CachedRegion {
   public:
     [[nodiscard]] inline bool find(const RmmtView& table, MemoryHandle handle,
                                    const Region*& region) noexcept;
+    /// The region if it is the one looked up last and nothing has happened to it, else null.
+    [[nodiscard]] inline const Region* hit(const RmmtView& table,
+                                           MemoryHandle handle) const noexcept;
 
   private:
     friend class RmmtView;
@@ -110,13 +113,17 @@ class RmmtView {
     const RmmtEntry* entries_ = nullptr;
 };
 
+const Region* CachedRegion::hit(const RmmtView& table, MemoryHandle handle) const noexcept {
+    if (static_cast<std::uint32_t>(stamp_) != handle || handle == 0) return nullptr;
+    // Nothing is read behind the stamp, so no order is needed.
+    return table.stamp_of(handle).load(std::memory_order_relaxed) == stamp_ ? &region_ : nullptr;
+}
+
 bool CachedRegion::find(const RmmtView& table, MemoryHandle handle,
                         const Region*& region) noexcept {
     region = &region_;
-    if (static_cast<std::uint32_t>(stamp_) == handle && handle != 0) [[likely]] {
-        // Nothing is read behind the stamp, so no order is needed.
-        if (table.stamp_of(handle).load(std::memory_order_relaxed) == stamp_) return true;
-    }
+    if (hit(table, handle) != nullptr) [[likely]]
+        return true;
     const std::uint64_t before = table.stamp_of(handle).load(std::memory_order_acquire);
     stamp_ = 0;
     if (!table.find(handle, region_)) return false;

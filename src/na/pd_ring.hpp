@@ -47,6 +47,15 @@ class PdRing {
         return big_[(big_head_ + (i - small_count())) & (big_.size() - 1)];
     }
 
+    /// The first two PDs, if the small ring has them: a whole chain of one segment.
+    [[nodiscard]] bool front_pair(PhysicalDescriptor& first,
+                                  PhysicalDescriptor& second) const noexcept {
+        if (small_count() < 2) return false;
+        first = small_[small_head_ & small_mask_];
+        second = small_[(small_head_ + 1) & small_mask_];
+        return true;
+    }
+
     /// Takes `count` PDs off the front and refills at the low-water mark. Returns PDs moved over.
     std::uint32_t pop(std::uint32_t count) noexcept {
         const std::uint32_t from_small = count < small_count() ? count : small_count();
@@ -55,6 +64,12 @@ class PdRing {
         if (spilling_ && small_count() <= low_water_) [[unlikely]]
             return refill();
         return 0;
+    }
+
+    void pop_pair() noexcept {
+        small_head_ += 2;
+        if (spilling_ && small_count() <= low_water_) [[unlikely]]
+            refill();
     }
 
     [[nodiscard]] std::uint64_t spilled() const noexcept { return spilled_; }

@@ -61,7 +61,7 @@ class WorkQueue {
     /// Appends an entry; its PDs are pushed by the caller before the NIC agent looks.
     WorkEntry& post(std::uint64_t cookie, std::uint32_t cookie_handle, std::uint32_t chain_pds,
                     std::uint32_t operation_bits) {
-        if (posted_ - reaped_ == entries_.size()) [[unlikely]]
+        if (posted_ - reaped_ > mask_) [[unlikely]]
             grow();
         WorkEntry& entry = at(posted_++);
         entry = {cookie,
@@ -74,6 +74,23 @@ class WorkQueue {
                  WorkState::Queued};
         return entry;
     }
+    /// Nothing waits to be started or to complete: a new entry would be the NIC agent's next one.
+    [[nodiscard]] bool quiet() const noexcept {
+        return posted_ == harvested_ && pds.empty() && !full();
+    }
+    /// Appends an entry that is done and harvested.
+    void post_done(std::uint64_t cookie, std::uint32_t cookie_handle, std::uint32_t status,
+                   std::uint32_t length) {
+        if (posted_ - reaped_ > mask_) [[unlikely]]
+            grow();
+        at(posted_) = {cookie, cookie_handle,    status | status_done, length, 0, 0,
+                       0,      WorkState::Queued};
+        started_ = harvested_ = ++posted_;
+    }
+    /// The entry posted last, if it has not been taken back.
+    [[nodiscard]] const WorkEntry* last() const noexcept {
+        return empty() ? nullptr : &at(posted_ - 1);
+    }
     /// Entries that are done, from the head on, and not yet taken by harvest().
     [[nodiscard]] bool harvestable() const noexcept {
         return harvested_ != posted_ && at(harvested_).status != 0;
@@ -81,6 +98,8 @@ class WorkQueue {
     WorkEntry& harvest() noexcept { return at(harvested_++); }
     [[nodiscard]] bool reapable() const noexcept { return reaped_ != harvested_; }
     WorkEntry& reap() noexcept { return at(reaped_++); }
+    /// For a queue from which everything harvested has been reaped.
+    void harvest_and_reap() noexcept { reaped_ = ++harvested_; }
     [[nodiscard]] std::uint64_t harvested() const noexcept { return harvested_; }
     [[nodiscard]] std::uint64_t reaped() const noexcept { return reaped_; }
     [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
@@ -107,11 +126,22 @@ class WorkQueue {
         pds.pop(at(started_).chain_pds);
         return started_++;
     }
-    [[nodiscard]] WorkEntry& at(std::uint64_t number) noexcept {
-        return entries_[number & (entries_.size() - 1)];
+    /// The front chain if it has one segment; no has_work() is needed before.
+    [[nodiscard]] bool front_pair(PhysicalDescriptor& head, PhysicalDescriptor& segment) noexcept {
+        return pds.front_pair(head, segment) && decode_head(head).segments == 1;
     }
+    /// Completes that chain.
+    void complete_front_pair(std::uint32_t status, std::uint32_t length,
+                             std::uint32_t immediate) noexcept {
+        if (started_ < harvested_) started_ = harvested_;
+        while (at(started_).status != 0)
+            [[unlikely]]++ started_;
+        pds.pop_pair();
+        complete(started_++, status, length, immediate);
+    }
+    [[nodiscard]] WorkEntry& at(std::uint64_t number) noexcept { return entries_[number & mask_]; }
     [[nodiscard]] const WorkEntry& at(std::uint64_t number) const noexcept {
-        return entries_[number & (entries_.size() - 1)];
+        return entries_[number & mask_];
     }
     void complete(std::uint64_t number, std::uint32_t status, std::uint32_t length,
                   std::uint32_t immediate = 0) noexcept {
@@ -134,9 +164,11 @@ class WorkQueue {
         for (std::uint64_t n = reaped_; n != posted_; ++n)
             larger[n & (larger.size() - 1)] = at(n);
         entries_ = std::move(larger);
+        mask_ = entries_.size() - 1;
     }
 
     std::vector<WorkEntry> entries_;  ///< a ring; its size is a power of two
+    std::uint64_t mask_ = 7;
     std::uint32_t max_entries_;
     std::uint64_t posted_ = 0;
     std::uint64_t started_ = 0;

@@ -13,7 +13,7 @@ void CompletionQueue::open(std::shared_ptr<Nic> nic, std::uint32_t entries) {
     auto& group = groups_[&nic_->device()];
     if (!group) group = nic_->device().create_poll_group();
     group_ = group.get();
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     head_ = tail_ = std::uint64_t{1} << 32;  // give_back() may step back
     reserved_ = 0;
     count_.store(0);
@@ -38,20 +38,20 @@ bool CompletionQueue::force_close(std::uint64_t expected) {
     const std::size_t cancelled = notifications.clear();
     for (std::size_t i = 0; i < cancelled; ++i)
         nic_->process().notification_served();
-    lock_.lock();
-    head_ = tail_;
-    count_.store(0);
-    lock_.unlock();
+    {
+        const base::BiasedGuard guard(lock_);
+        head_ = tail_;
+        count_.store(0);
+    }
     // The poll group and the memory stay until the slot is used again: another thread may be in
     // poll() with a handle that was good a moment ago.
     return true;
 }
 
 void CompletionQueue::reserve() {
-    lock_.lock();
+    const base::BiasedGuard guard(lock_);
     if (++reserved_ > ring_.size()) [[unlikely]]
         grow(ring_.size() * 2);
-    lock_.unlock();
 }
 
 void CompletionQueue::grow(std::size_t entries) {
@@ -62,31 +62,38 @@ void CompletionQueue::grow(std::size_t entries) {
 }
 
 void CompletionQueue::push(std::uint64_t vi, bool receive) noexcept {
-    lock_.lock();
+    const base::BiasedGuard guard(lock_);
     ring_[tail_++ & (ring_.size() - 1)] = {vi, receive};
-    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
-    lock_.unlock();
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
+}
+
+void CompletionQueue::reserve_and_push(std::uint64_t vi, bool receive) {
+    const base::BiasedGuard guard(lock_);
+    if (++reserved_ > ring_.size()) [[unlikely]]
+        grow(ring_.size() * 2);
+    ring_[tail_++ & (ring_.size() - 1)] = {vi, receive};
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
 }
 
 bool CompletionQueue::pop(CompletionEntry& entry) noexcept {
-    if (count_.load(std::memory_order_acquire) == 0) return false;
-    lock_.lock();
+    // Only a hint: what it counts is read under the lock.
+    if (count_.load(std::memory_order_relaxed) == 0) return false;
+    const base::BiasedGuard guard(lock_);
     const bool some = head_ != tail_;
     if (some) {
         entry = ring_[head_++ & (ring_.size() - 1)];
         --reserved_;
-        count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+        count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
     }
-    lock_.unlock();
     return some;
 }
 
 void CompletionQueue::give_back(const CompletionEntry& entry) noexcept {
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     ++reserved_;
     if (reserved_ > ring_.size() || tail_ - head_ == ring_.size()) grow(ring_.size() * 2);
     ring_[--head_ & (ring_.size() - 1)] = entry;
-    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
 }
 
 bool CompletionQueue::poll(CompletionEntry& entry) noexcept {
@@ -107,7 +114,7 @@ bool CompletionQueue::poll_for_program(CompletionEntry& entry) {
 }
 
 void CompletionQueue::forget(std::uint64_t vi) noexcept {
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     std::uint64_t kept = head_;
     for (std::uint64_t n = head_; n != tail_; ++n) {
         const CompletionEntry entry = ring_[n & (ring_.size() - 1)];
@@ -117,15 +124,14 @@ void CompletionQueue::forget(std::uint64_t vi) noexcept {
             ring_[kept++ & (ring_.size() - 1)] = entry;
     }
     tail_ = kept;
-    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_release);
+    count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
 }
 
 void CompletionQueue::resize(std::uint32_t entries) {
-    lock_.lock();
+    const base::BiasedGuard guard(lock_);
     const std::size_t wanted =
         std::bit_ceil(std::max<std::size_t>({entries, static_cast<std::size_t>(reserved_), 16}));
     if (wanted != ring_.size()) grow(wanted);
-    lock_.unlock();
 }
 
 }  // namespace via::ua

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/spin_lock.hpp"
+#include "base/biased_lock.hpp"
 #include "na/nic_agent.hpp"
 #include "ua/notifications.hpp"
 
@@ -41,6 +41,8 @@ class CompletionQueue {
     void reserve();
     /// Called at completion, in completion order.
     void push(std::uint64_t vi, bool receive) noexcept;
+    /// Both at once.
+    void reserve_and_push(std::uint64_t vi, bool receive);
     /// An entry that is there already; no polling.
     [[nodiscard]] bool pop(CompletionEntry& entry) noexcept;
     /// Undoes a pop: the entry is the next one again.
@@ -70,7 +72,7 @@ class CompletionQueue {
   private:
     void grow(std::size_t entries);
 
-    base::SpinLock lock_;
+    base::BiasedLock lock_;
     std::vector<CompletionEntry> ring_;  ///< size is a power of two
     std::uint64_t head_ = 0;
     std::uint64_t tail_ = 0;

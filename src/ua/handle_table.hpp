@@ -53,8 +53,7 @@ class HandleTable {
         const auto handle = reinterpret_cast<std::uint64_t>(handle_pointer);
         const std::uint32_t index = index_of(handle);
         if ((handle & 0xFF) != KindBits || index / chunk_items >= chunks_.size()) return nullptr;
-        const auto some = [](auto value) { return value != 0; };
-        Chunk* chunk = base::load_then_order(chunks_[index / chunk_items], some);
+        Chunk* chunk = base::load_pointer(chunks_[index / chunk_items]);
         if (chunk == nullptr) return nullptr;
         T* object = &chunk->items[index % chunk_items];
         // What else the object holds is read under its lock, which orders it.

@@ -31,8 +31,9 @@ class NotificationList {
         count_.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_release);
         lock_.unlock();
     }
+    /// A hint: what it counts is read under the lock.
     [[nodiscard]] bool empty() const noexcept {
-        return count_.load(std::memory_order_acquire) == 0;
+        return count_.load(std::memory_order_relaxed) == 0;
     }
     [[nodiscard]] bool take(Handler& handler) noexcept {
         lock_.lock();

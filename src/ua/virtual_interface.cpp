@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ua/virtual_interface.hpp"
 
-#include <sched.h>
-
 #include <cstring>
 
 #include "base/counters.hpp"
 #include "base/settings.hpp"
-#include "ua/completion_queue.hpp"
+#include "ua/hot_path.hpp"
 #include "ua/nic.hpp"
 #include "ua/tables.hpp"
 #include "ua/wait.hpp"
@@ -46,9 +44,8 @@ constexpr std::uint32_t index_of(Queue queue) noexcept {
     return queue == Queue::Send ? 0 : 1;
 }
 
-[[nodiscard]] bool is_aligned(const VIP_DESCRIPTOR* descriptor) noexcept {
-    return reinterpret_cast<std::uintptr_t>(descriptor) % VIP_DESCRIPTOR_ALIGNMENT == 0;
-}
+/// In a row for one VI, before the others have their turn.
+constexpr int most_polls_of_service = 256;
 
 /// A descriptor's segments, read once. A longer list runs on behind the declared array.
 struct SegmentCopy {
@@ -61,10 +58,6 @@ struct SegmentCopy {
             std::memcpy(segments, from, count * sizeof segments[0]);
     }
 };
-
-[[nodiscard]] std::uint64_t descriptor_bytes(std::uint32_t segments) noexcept {
-    return sizeof(VIP_CONTROL_SEGMENT) + std::uint64_t{segments} * sizeof(VIP_DATA_SEGMENT);
-}
 
 }  // namespace
 
@@ -91,7 +84,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     queues->counters->reliability.set(attributes.reliability);
     queues->counters->state.set(0);
 
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     nic_ = std::move(nic);
     doorbell_ = &nic_->process().doorbell();
     rmmt_ = nic_->rmmt();
@@ -108,7 +101,10 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     break_wanted_ = false;
     send_failed_ = false;
     lost_remotely_ = false;
-    service_owned_ = true;
+    service_owned_.store(true, std::memory_order_relaxed);
+    polled_queues_[0].store(send_cq, std::memory_order_release);
+    polled_queues_[1].store(receive_cq == send_cq ? nullptr : receive_cq,
+                            std::memory_order_release);
     sleepers_ = 0;
     peer_request_ = 0;
     peer_finished_ = false;
@@ -122,7 +118,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
 
 base::Result<void> VirtualInterface::close(std::uint64_t expected) {
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!is(expected))
             return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
         if (state_ != ViState::Idle)
@@ -146,12 +142,14 @@ bool VirtualInterface::force_close(std::uint64_t expected) {
     CompletionQueue* queues_of_completions[2];
     bool in_use;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (expected == 0 || !is(expected)) return false;
         handle.store(0, std::memory_order_release);
         pending_peer = std::exchange(peer_request_, 0);
         queues_of_completions[0] = std::exchange(send_cq_, nullptr);
         queues_of_completions[1] = std::exchange(receive_cq_, nullptr);
+        for (auto& queue : polled_queues_)
+            queue.store(nullptr, std::memory_order_relaxed);
         // A thread that is inside the device to connect the endpoint finishes this when it is back.
         in_use = connecting();
         if (in_use) orphan_ = expected;
@@ -175,12 +173,12 @@ bool VirtualInterface::force_close(std::uint64_t expected) {
 void VirtualInterface::finish_close() {
     std::unique_ptr<na::Endpoint> endpoint;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         endpoint = std::move(endpoint_);
     }
     endpoint.reset();  // closes the connection; poll group and service thread have let go
     nic_->process().agent().destroy_vi(agent_vi_);
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     state_ = ViState::Idle;
     base::Counters::get().give_back(*queues_->counters);
     queues_.reset();
@@ -232,11 +230,8 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
     return PostOutcome::Overrun;
 }
 
-PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
-                                        std::uint32_t memory_handle) {
-    if (descriptor == nullptr || !is_aligned(descriptor)) return PostOutcome::BadDescriptor;
-    const base::SpinGuard guard(lock_);
-    if (!is(expected)) return PostOutcome::StaleHandle;
+PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
+                                            std::uint32_t memory_handle) {
     na::WorkQueue& work = queues_->send;
     if (work.full()) return refuse_overrun(descriptor);
     const ka::Region* region = descriptor_region(descriptor, memory_handle);
@@ -326,11 +321,8 @@ PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCRIPTOR* 
     return PostOutcome::Success;
 }
 
-PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
-                                           std::uint32_t memory_handle) {
-    if (descriptor == nullptr || !is_aligned(descriptor)) return PostOutcome::BadDescriptor;
-    const base::SpinGuard guard(lock_);
-    if (!is(expected)) return PostOutcome::StaleHandle;
+PostOutcome VirtualInterface::post_any_receive(VIP_DESCRIPTOR* descriptor,
+                                               std::uint32_t memory_handle) {
     na::WorkQueue& work = queues_->receive;
     if (work.full()) return refuse_overrun(descriptor);
     const ka::Region* region = descriptor_region(descriptor, memory_handle);
@@ -382,6 +374,17 @@ PostOutcome VirtualInterface::post_receive(std::uint64_t expected, VIP_DESCRIPTO
     return PostOutcome::Success;
 }
 
+/// Its memory has been deregistered, so its completion can not be written into it.
+void VirtualInterface::raise_lost_descriptor(VIP_DESCRIPTOR* descriptor) {
+    VIP_ERROR_DESCRIPTOR error{};
+    error.ViHandle = reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
+    error.DescriptorPtr = descriptor;
+    error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
+    error.ErrorCode = VIP_ERROR_COMP_PROT;
+    nic_->raise(error);
+}
+
+/// Hands the entries that are done to the program: into their descriptors and the completion queue.
 void VirtualInterface::harvest(Queue which) {
     na::WorkQueue& work = queue(which);
     CompletionQueue* cq = which == Queue::Send ? send_cq_ : receive_cq_;
@@ -396,13 +399,7 @@ void VirtualInterface::harvest(Queue which) {
                 descriptor->CS.ImmediateData = entry.immediate;
             __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
         } else {
-            VIP_ERROR_DESCRIPTOR error{};
-            error.ViHandle =
-                reinterpret_cast<VIP_VI_HANDLE>(handle.load(std::memory_order_relaxed));
-            error.DescriptorPtr = descriptor;
-            error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
-            error.ErrorCode = VIP_ERROR_COMP_PROT;
-            nic_->raise(error);
+            raise_lost_descriptor(descriptor);
         }
         const std::uint32_t errors = entry.status & na::status_error_mask;
         if (errors != 0) [[unlikely]] {
@@ -415,7 +412,12 @@ void VirtualInterface::harvest(Queue which) {
         if (cq != nullptr)
             cq->push(handle.load(std::memory_order_relaxed), which == Queue::Receive);
     }
-    if (cq != nullptr ? !cq->notifications.empty() : watched_for_notification_.load())
+    tell_of_completions(cq);
+}
+
+void VirtualInterface::wake_waiters(CompletionQueue* cq) {
+    if (cq != nullptr ? !cq->notifications.empty()
+                      : watched_for_notification_.load(std::memory_order_relaxed))
         nic_->process().service().post([] { ua::serve_notifications(); });
     if (doorbell_->anyone_sleeps()) doorbell_->wake_local();
 }
@@ -478,35 +480,10 @@ void VirtualInterface::apply(ViEvent event) {
     break_wanted_ = false;
 }
 
-DoneOutcome VirtualInterface::take(Queue which, VIP_DESCRIPTOR*& descriptor) {
-    na::WorkQueue& work = queue(which);
-    if (!work.reapable()) {
-        descriptor = nullptr;
-        return work.empty() ? DoneOutcome::DescriptorError : DoneOutcome::NotDone;
-    }
-    const na::WorkEntry& entry = work.reap();
-    descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
-    return (entry.status & na::status_error_mask) != 0 ? DoneOutcome::DescriptorError
-                                                       : DoneOutcome::Success;
-}
-
-DoneOutcome VirtualInterface::done(std::uint64_t expected, Queue which,
-                                   VIP_DESCRIPTOR*& descriptor) {
-    descriptor = nullptr;
-    bool give_way = false;
-    DoneOutcome outcome;
-    {
-        const base::SpinGuard guard(lock_);
-        if (!is(expected)) return DoneOutcome::StaleHandle;
-        na::WorkQueue& work = queue(which);
-        if (!work.reapable() && !work.empty() && state_ == ViState::Connected) {
-            if (poll_for_program()) settle();
-            give_way = queues_->shares_core.load(std::memory_order_relaxed);
-        }
-        outcome = take(which, descriptor);
-    }
-    if (outcome == DoneOutcome::NotDone && give_way) sched_yield();
-    return outcome;
+void VirtualInterface::take_from_service() {
+    service_owned_.store(false, std::memory_order_relaxed);
+    endpoint_->arm(na::Wakes::Nobody);
+    nic_->process().look_after();
 }
 
 DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::Deadline deadline,
@@ -521,7 +498,7 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
             return outcome != DoneOutcome::NotDone;
         },
         [&] {
-            const base::SpinGuard guard(lock_);
+            const base::BiasedGuard guard(lock_);
             if (!is(expected)) return;
             endpoint_->arm(na::Wakes::Sleeper);
             if (std::exchange(slept, true)) return;
@@ -530,21 +507,27 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
         },
         [] { return false; });  // done() gives way itself
     if (slept) {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (sleepers_ != 0) --sleepers_;
     }
     return outcome;
 }
 
 bool VirtualInterface::progress(bool nudge_peer) {
-    const base::SpinGuard guard(lock_);
-    if (handle.load(std::memory_order_relaxed) == 0 || !endpoint_ || state_ != ViState::Connected)
-        return false;
+    bool polled = false;
     if (nudge_peer) {
         // While the program polls, the service thread keeps out of the way.
         const std::uint64_t polls = program_polls();
-        if (std::exchange(polls_seen_by_service_, polls) != polls) {
-            if (std::exchange(service_owned_, false)) endpoint_->arm(na::Wakes::Nobody);
+        polled = std::exchange(polls_seen_by_service_, polls) != polls;
+        if (polled && !service_owned_.load(std::memory_order_relaxed)) return true;
+    }
+    const base::BiasedGuard guard(lock_);
+    if (handle.load(std::memory_order_relaxed) == 0 || !endpoint_ || state_ != ViState::Connected)
+        return false;
+    if (nudge_peer) {
+        if (polled) {
+            service_owned_.store(false, std::memory_order_relaxed);
+            endpoint_->arm(na::Wakes::Nobody);
             return true;
         }
         // Arrivals wake the program's own threads; there is nothing to take over.
@@ -554,36 +537,35 @@ bool VirtualInterface::progress(bool nudge_peer) {
             settle();
             return state_ == ViState::Connected && endpoint_->unfinished();
         }
-        if (!std::exchange(service_owned_, true)) {
+        if (!service_owned_.load(std::memory_order_relaxed)) {
+            service_owned_.store(true, std::memory_order_relaxed);
             if (send_cq_ != nullptr) send_cq_->leave_to_service();
             if (receive_cq_ != nullptr) receive_cq_->leave_to_service();
         }
         endpoint_->arm(na::Wakes::Service);
     }
-    endpoint_->poll();
-    settle();
+    // One poll takes a few frames. What came before the peer could see that it must ring would stay
+    // where it is if the service thread did not go on.
+    int polls_left = nudge_peer ? most_polls_of_service : 1;
+    bool moved = true;
+    while (moved && polls_left-- > 0 && state_ == ViState::Connected) {
+        moved = endpoint_->poll();
+        settle();
+    }
     const bool unfinished = state_ == ViState::Connected && endpoint_->unfinished();
     if (nudge_peer && unfinished) endpoint_->nudge();
-    return unfinished;
-}
-
-bool VirtualInterface::poll_for_program() {
-    ++polls_;
-    if (service_owned_) [[unlikely]] {
-        service_owned_ = false;
-        endpoint_->arm(na::Wakes::Nobody);
-        nic_->process().look_after();
-    }
-    return endpoint_->poll();
+    return unfinished || (nudge_peer && moved && state_ == ViState::Connected);
 }
 
 std::uint64_t VirtualInterface::program_polls() const noexcept {
-    return polls_ + (send_cq_ != nullptr ? send_cq_->polls() : 0) +
-           (receive_cq_ != nullptr && receive_cq_ != send_cq_ ? receive_cq_->polls() : 0);
+    std::uint64_t polls = polls_.load(std::memory_order_relaxed);
+    for (const auto& queue : polled_queues_)
+        if (const CompletionQueue* cq = base::load_pointer(queue)) polls += cq->polls();
+    return polls;
 }
 
 bool VirtualInterface::snapshot(std::uint64_t expected, ViSnapshot& result) {
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     if (!is(expected)) return false;
     if (state_ == ViState::Connected) {
         poll_for_program();
@@ -598,7 +580,7 @@ bool VirtualInterface::snapshot(std::uint64_t expected, ViSnapshot& result) {
 
 base::Result<void> VirtualInterface::change_attributes(std::uint64_t expected,
                                                        const ka::EndpointAttributes& attributes) {
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     if (!is(expected))
         return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
     if (state_ != ViState::Idle)
@@ -611,7 +593,7 @@ base::Result<void> VirtualInterface::change_attributes(std::uint64_t expected,
 }
 
 base::Result<void> VirtualInterface::begin_connect(std::uint64_t expected) {
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     if (!is(expected))
         return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
     if (!transition(state_, ViEvent::ConnectStarted).allowed)
@@ -628,7 +610,7 @@ base::Result<void> VirtualInterface::begin_connect(std::uint64_t expected) {
 base::Result<ka::EndpointAttributes> VirtualInterface::end_connect(base::Result<void>&& outcome) {
     ka::EndpointAttributes remote;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         const bool wanted = state_ == ViState::ConnectPending && orphan_ == 0;
         if (outcome.ok() && !wanted) {
             endpoint_->disconnect();
@@ -651,7 +633,7 @@ base::Result<ka::EndpointAttributes> VirtualInterface::end_connect(base::Result<
 void VirtualInterface::let_go() {
     std::uint64_t orphan;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         connecting_ = false;
         peer_waiting_ = false;
         orphan = std::exchange(orphan_, 0);
@@ -709,7 +691,7 @@ base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
     if (!request) return end_connect(std::move(request).error()).error();
     bool wanted;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         wanted = state_ == ViState::ConnectPending && orphan_ == 0;
         peer_request_ = wanted ? request.value() : 0;
         peer_finished_ = false;
@@ -725,11 +707,11 @@ base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
 base::Result<ka::EndpointAttributes> VirtualInterface::conclude_peer(base::Result<void>&& outcome) {
     if (outcome.ok()) {
         outcome = compare(queues_->remote);
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!outcome.ok()) endpoint_->disconnect();
     }
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         peer_request_ = 0;
         if (state_ != ViState::ConnectPending && !outcome.ok())
             outcome = base::Error{base::Code::InvalidState,
@@ -743,7 +725,7 @@ std::optional<base::Result<ka::EndpointAttributes>> VirtualInterface::peer_done(
     using Outcome = base::Result<ka::EndpointAttributes>;
     std::uint64_t request;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!is(expected)) return Outcome(base::Code::InvalidArgument, "the VI has been destroyed");
         if (state_ != ViState::ConnectPending || peer_request_ == 0)
             return Outcome(base::Code::InvalidState, "no peer connection is pending on this VI");
@@ -763,7 +745,7 @@ base::Result<ka::EndpointAttributes> VirtualInterface::peer_wait(std::uint64_t e
     using Outcome = base::Result<ka::EndpointAttributes>;
     std::uint64_t request;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!is(expected)) return Outcome(base::Code::InvalidArgument, "the VI has been destroyed");
         if (state_ != ViState::ConnectPending || peer_request_ == 0 || peer_waiting_)
             return Outcome(base::Code::InvalidState, "no peer connection is pending on this VI");
@@ -776,7 +758,7 @@ base::Result<ka::EndpointAttributes> VirtualInterface::peer_wait(std::uint64_t e
 bool VirtualInterface::disconnect(std::uint64_t expected) {
     std::uint64_t pending_peer = 0;
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!is(expected)) return false;
         // A thread inside VipConnectPeerWait ends when its request is cancelled.
         pending_peer = peer_waiting_ ? peer_request_ : std::exchange(peer_request_, 0);
@@ -791,7 +773,7 @@ bool VirtualInterface::disconnect(std::uint64_t expected) {
 DoneOutcome VirtualInterface::notify(std::uint64_t expected, Queue which,
                                      const ViHandler& handler) {
     {
-        const base::SpinGuard guard(lock_);
+        const base::BiasedGuard guard(lock_);
         if (!is(expected)) return DoneOutcome::StaleHandle;
         if (queue(which).empty()) return DoneOutcome::DescriptorError;
         notifications_[index_of(which)].add(handler);
@@ -811,12 +793,12 @@ void VirtualInterface::serve_notifications() {
             std::shared_ptr<Nic> nic;
             std::uint64_t own;
             {
-                const base::SpinGuard guard(lock_);
+                const base::BiasedGuard guard(lock_);
                 own = handle.load(std::memory_order_relaxed);
                 if (own == 0 || notifications_[index_of(which)].empty()) break;
                 if (state_ == ViState::Connected) {
                     endpoint_->arm(na::Wakes::Service);
-                    service_owned_ = true;
+                    service_owned_.store(true, std::memory_order_relaxed);
                     endpoint_->poll();
                     settle();
                 }
@@ -830,7 +812,7 @@ void VirtualInterface::serve_notifications() {
                          descriptor);
         }
     }
-    const base::SpinGuard guard(lock_);
+    const base::BiasedGuard guard(lock_);
     watched_for_notification_ = !notifications_[0].empty() || !notifications_[1].empty();
 }
 

@@ -4,12 +4,13 @@
 // here, for all devices alike.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "base/spin_lock.hpp"
+#include "base/biased_lock.hpp"
 #include "na/doorbell.hpp"
 #include "na/nic_agent.hpp"
 #include "ua/notifications.hpp"
@@ -63,6 +64,9 @@ class VirtualInterface final : public na::EndpointOwner {
                                         std::uint32_t memory_handle);
     [[nodiscard]] PostOutcome post_receive(std::uint64_t expected, VIP_DESCRIPTOR* descriptor,
                                            std::uint32_t memory_handle);
+    /// With another outcome than Success or DescriptorError, `descriptor` is as it was.
+    [[nodiscard]] DoneOutcome send_done(std::uint64_t expected, VIP_DESCRIPTOR*& descriptor);
+    [[nodiscard]] DoneOutcome receive_done(std::uint64_t expected, VIP_DESCRIPTOR*& descriptor);
     [[nodiscard]] DoneOutcome done(std::uint64_t expected, Queue queue,
                                    VIP_DESCRIPTOR*& descriptor);
     /// NotDone: the deadline passed.
@@ -115,17 +119,37 @@ class VirtualInterface final : public na::EndpointOwner {
         return region.tag == queues_->local.tag ||
                (queues_->local.flags & ka::endpoint_any_tag) != 0;
     }
+    // In hot_path.hpp.
+    [[gnu::always_inline, nodiscard]] bool send_at_once(VIP_DESCRIPTOR* descriptor,
+                                                        std::uint32_t memory_handle);
+    [[gnu::noinline, nodiscard]] PostOutcome post_any_send(VIP_DESCRIPTOR* descriptor,
+                                                           std::uint32_t memory_handle);
+    [[gnu::noinline, nodiscard]] PostOutcome post_any_receive(VIP_DESCRIPTOR* descriptor,
+                                                              std::uint32_t memory_handle);
+    [[gnu::always_inline, nodiscard]] bool post_plain_receive(VIP_DESCRIPTOR* descriptor,
+                                                              std::uint32_t memory_handle);
+    [[gnu::always_inline, nodiscard]] const ka::Region* plain_descriptor(
+        const VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle,
+        const na::WorkQueue& work) const noexcept;
+    [[gnu::always_inline]] void tell_of_completions(CompletionQueue* cq);
+    void wake_waiters(CompletionQueue* cq);
+    [[gnu::cold]] void raise_lost_descriptor(VIP_DESCRIPTOR* descriptor);
     PostOutcome refuse_post(VIP_DESCRIPTOR* descriptor);
     PostOutcome refuse_overrun(VIP_DESCRIPTOR* descriptor);
     void link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle);
     /// After anything that may have completed entries or raised events.
     void settle();
     void harvest(Queue which);
-    void handle_events();
+    [[gnu::cold]] void handle_events();
     void enter_error();
     void apply(ViEvent event);
-    [[nodiscard]] DoneOutcome take(Queue which, VIP_DESCRIPTOR*& descriptor);
-    bool poll_for_program();
+    [[gnu::always_inline, nodiscard]] DoneOutcome take(Queue which, VIP_DESCRIPTOR*& descriptor);
+    [[gnu::always_inline, nodiscard]] bool take_plain_receive(VIP_DESCRIPTOR*& descriptor);
+    template <Queue which>
+    [[gnu::always_inline, nodiscard]] DoneOutcome done_of(std::uint64_t expected,
+                                                          VIP_DESCRIPTOR*& descriptor);
+    void take_from_service();
+    [[gnu::always_inline]] bool poll_for_program();
     [[nodiscard]] std::uint64_t program_polls() const noexcept;
     [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
     [[nodiscard]] base::Result<ka::EndpointAttributes> end_connect(base::Result<void>&& outcome);
@@ -136,12 +160,14 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] bool connecting() const noexcept { return connecting_ || peer_waiting_; }
     [[nodiscard]] base::Result<ka::EndpointAttributes> conclude_peer(base::Result<void>&& outcome);
 
-    base::SpinLock lock_;
+    base::BiasedLock lock_;
     ViState state_ = ViState::Idle;
-    // While nobody of the program polls, the service thread is the NIC: arrivals wake it.
-    std::uint64_t polls_ = 0;                  ///< by the program, of this VI directly
-    std::uint64_t polls_seen_by_service_ = 0;  ///< these and those of its completion queues
-    bool service_owned_ = true;
+    // While nobody of the program polls, the service thread is the NIC: arrivals wake it. It looks
+    // at these without the lock, so as not to disturb a program that does poll.
+    std::atomic<std::uint64_t> polls_{0};  ///< by the program, of this VI directly
+    std::array<std::atomic<const CompletionQueue*>, 2> polled_queues_{};
+    std::atomic<bool> service_owned_{true};
+    std::uint64_t polls_seen_by_service_ = 0;  ///< of the VI and its completion queues
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
     bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection
     bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Posting and completing descriptors: the hot path of the library.
-#include "ua/virtual_interface.hpp"
+#include "ua/hot_path.hpp"
 #include "vipl/convert.hpp"
 #include "vipl/error_text.hpp"
 #include "vipl/guard.hpp"
@@ -43,17 +43,19 @@ VIP_RETURN to_done_return(const char* function, ua::DoneOutcome outcome,
     return VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN done(const char* function, VIP_VI_HANDLE handle, ua::Queue queue,
-                VIP_DESCRIPTOR** descriptor) noexcept {
+template <ua::Queue queue>
+[[gnu::always_inline]] inline VIP_RETURN done(const char* function, VIP_VI_HANDLE handle,
+                                              VIP_DESCRIPTOR** descriptor) noexcept {
     ua::VirtualInterface* vi = ua::vi_table().find(handle);
     if (vi == nullptr) [[unlikely]]
         return vipl::bad_vi(function);
     if (descriptor == nullptr) [[unlikely]]
         return failed(function, VIP_INVALID_PARAMETER, "DescriptorPtr is NULL");
-    VIP_DESCRIPTOR* taken = nullptr;
-    const ua::DoneOutcome outcome = vi->done(vipl::bits(handle), queue, taken);
-    if (outcome == ua::DoneOutcome::NotDone) return VIP_NOT_DONE;
-    *descriptor = taken;
+    const ua::DoneOutcome outcome = queue == ua::Queue::Send
+                                        ? vi->send_done(vipl::bits(handle), *descriptor)
+                                        : vi->receive_done(vipl::bits(handle), *descriptor);
+    if (outcome == ua::DoneOutcome::Success) [[likely]]
+        return VIP_SUCCESS;
     return to_done_return(function, outcome, VIP_NOT_DONE);
 }
 
@@ -120,11 +122,11 @@ VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
 }
 
 VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
-    return done("VipSendDone", ViHandle, ua::Queue::Send, DescriptorPtr);
+    return done<ua::Queue::Send>("VipSendDone", ViHandle, DescriptorPtr);
 }
 
 VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
-    return done("VipRecvDone", ViHandle, ua::Queue::Receive, DescriptorPtr);
+    return done<ua::Queue::Receive>("VipRecvDone", ViHandle, DescriptorPtr);
 }
 
 VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR** DescriptorPtr) {

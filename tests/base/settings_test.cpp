@@ -79,7 +79,8 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_EQ(settings.text("VIA_LOG"), "warning");
     EXPECT_TRUE(settings.flag("VIA_AGENT_START"));
     EXPECT_FALSE(settings.flag("VIA_PIN_MEMORY"));
-    EXPECT_EQ(settings.number("VIA_SHM_RING_BYTES"), 16384u);
+    EXPECT_EQ(settings.number("VIA_SHM_RING_BYTES"), 131072u);
+    EXPECT_EQ(settings.number("VIA_SHM_CHUNK_BYTES"), 4096u);
     EXPECT_EQ(settings.number("VIA_KMEM_ARENA_BYTES"), 64u << 20);
     EXPECT_EQ(settings.number("VIA_SPIN_US"), 50u);
     EXPECT_EQ(settings.text("VIA_HOSTS_FILE"), "/etc/vip_hosts");
@@ -101,7 +102,7 @@ TEST(Settings, EnvironmentWinsOverFileWinsOverDefault) {
 
 TEST(Settings, BytesTakeSuffixes) {
     for (const auto& [text, bytes] : std::vector<std::pair<std::string, std::uint64_t>>{
-             {"4096", 4096}, {"4k", 4096}, {"4K", 4096}, {"1m", 1 << 20}, {"16M", 16 << 20}}) {
+             {"4096", 4096}, {"4k", 4096}, {"4K", 4096}, {"1m", 1 << 20}, {"4M", 4 << 20}}) {
         const Settings settings = from_environment({"VIA_SHM_RING_BYTES=" + text});
         EXPECT_TRUE(settings.warnings().empty()) << text;
         EXPECT_EQ(settings.number("VIA_SHM_RING_BYTES"), bytes) << text;
@@ -130,10 +131,13 @@ TEST(Settings, RefusedValuesNameTheRangeAndLeaveTheDefault) {
              Case{"VIA_SPIN_US", "1k", "0 to 1000000"},
              Case{"VIA_SPIN_US", "18446744073709551617", "0 to 1000000"},
              Case{"VIA_SPIN_US", "5 ", "0 to 1000000"},
-             Case{"VIA_SHM_RING_BYTES", "2k", "4k to 16m, a power of two"},
-             Case{"VIA_SHM_RING_BYTES", "5000", "4k to 16m, a power of two"},
-             Case{"VIA_SHM_RING_BYTES", "k", "4k to 16m, a power of two"},
-             Case{"VIA_SHM_RING_BYTES", "99999999999999g", "4k to 16m, a power of two"},
+             Case{"VIA_SHM_RING_BYTES", "2k", "4k to 4m, a power of two"},
+             Case{"VIA_SHM_RING_BYTES", "5000", "4k to 4m, a power of two"},
+             Case{"VIA_SHM_RING_BYTES", "8m", "4k to 4m, a power of two"},
+             Case{"VIA_SHM_RING_BYTES", "k", "4k to 4m, a power of two"},
+             Case{"VIA_SHM_RING_BYTES", "99999999999999g", "4k to 4m, a power of two"},
+             Case{"VIA_SHM_CHUNK_BYTES", "255", "256 to 32k"},
+             Case{"VIA_SHM_CHUNK_BYTES", "32769", "256 to 32k"},
              Case{"VIA_SHM_PATH", "fast", "auto, kmem, cma or ring"},
              Case{"VIA_SHM_PATH", "auto|kmem", "auto, kmem, cma or ring"},
              Case{"VIA_AGENT_START", "2", "0 or 1"},
@@ -250,10 +254,18 @@ TEST(Settings, ContradictionsAreSettled) {
     const Settings small_ring = from_environment({"VIA_PD_SMALL_RING=8"});
     EXPECT_EQ(small_ring.number("VIA_PD_LOW_WATER"), 2u);
     EXPECT_TRUE(small_ring.warnings().empty());
-    const Settings chunk = from_environment({"VIA_SHM_CHUNK_BYTES=1m"});
-    EXPECT_EQ(chunk.number("VIA_SHM_CHUNK_BYTES"), 8192u);
-    EXPECT_EQ(chunk.text("VIA_SHM_CHUNK_BYTES"), "8k");
-    EXPECT_EQ(chunk.warnings().size(), 1u);
+    const Settings chunk = from_environment({"VIA_SHM_CHUNK_BYTES=32k", "VIA_SHM_RING_BYTES=64k"});
+    EXPECT_EQ(chunk.number("VIA_SHM_CHUNK_BYTES"), 16384u);
+    EXPECT_EQ(chunk.text("VIA_SHM_CHUNK_BYTES"), "16k");
+    ASSERT_EQ(chunk.warnings().size(), 1u);
+    EXPECT_TRUE(has(chunk.warnings().front(), "VIA_SHM_CHUNK_BYTES=32k is too large"));
+    EXPECT_TRUE(has(chunk.warnings().front(), "a quarter of VIA_SHM_RING_BYTES"));
+    const Settings fits = from_environment({"VIA_SHM_CHUNK_BYTES=32k"});
+    EXPECT_EQ(fits.number("VIA_SHM_CHUNK_BYTES"), 32768u);
+    EXPECT_TRUE(fits.warnings().empty());
+    const Settings least = from_environment({"VIA_SHM_RING_BYTES=4k"});
+    EXPECT_EQ(least.number("VIA_SHM_CHUNK_BYTES"), 1024u);
+    EXPECT_TRUE(least.warnings().empty());
 }
 
 TEST(Settings, ANameThatIsNotDeclaredIsAnErrorInTheLogAndNoCrash) {

@@ -57,6 +57,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
     }
     require(settings.number("VIA_PD_LOW_WATER") < settings.number("VIA_PD_SMALL_RING"));
-    require(settings.number("VIA_SHM_CHUNK_BYTES") * 2 <= settings.number("VIA_SHM_RING_BYTES"));
+    require(settings.number("VIA_SHM_CHUNK_BYTES") * 4 <= settings.number("VIA_SHM_RING_BYTES"));
     return 0;
 }

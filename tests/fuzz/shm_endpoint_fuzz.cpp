@@ -69,6 +69,7 @@ void run(World& world, Script script) {
     RawPeer peer(world.host, victim);
     require(peer.connect().ok());
     na::FrameView view;
+    na::shm::RingChunk last_chunk;
     for (int steps = 0; steps < 400 && script.more(); ++steps) {
         switch (script.take<std::uint8_t>() % 12) {
             case 0:
@@ -94,21 +95,33 @@ void run(World& world, Script script) {
                         std::memcpy(payload.data() + at + (at == 0 ? 8 : 12), &handle, 4);
                     }
                 }
+                // Nor is the place of a chunk: it names the one that was put there last.
+                if ((flags & 0x10) != 0) {
+                    const bool write =
+                        kind == FrameKind::RdmaWriteFirst || kind == FrameKind::RdmaWriteNext;
+                    const std::size_t at = write ? 16 : kind == FrameKind::Reference ? 8 : 0;
+                    if (at + sizeof last_chunk <= length)
+                        std::memcpy(payload.data() + at, &last_chunk, sizeof last_chunk);
+                }
                 peer.send(kind, std::span(payload).first(length), flags & 7, argument);
                 break;
             }
             case 3: {  // bytes in the ring
-                std::array<std::byte, 64> bytes;
+                std::array<std::byte, 832> bytes;
                 bytes.fill(script.take<std::byte>());
-                peer.writer->put(0, bytes.data(), 64);
-                peer.writer->chunk_done(64);
+                const std::size_t most =
+                    std::min<std::size_t>(bytes.size(), peer.writer->longest_chunk());
+                const auto length = 1 + script.take<std::uint16_t>() % most;
+                if (const auto chunk = peer.put_in_ring(std::span(bytes).first(length)))
+                    last_chunk = *chunk;
                 break;
             }
             case 4: {  // noise in any cell
                 const auto where = script.take<std::uint16_t>();
                 const na::shm::Direction& in = peer.towards_victim();
                 auto& cell = in.lines[where / 4 % in.geometry.frame_lines].cells[where % 4];
-                cell.header.store(script.take<std::uint64_t>());
+                ((where & 0x8000) != 0 ? cell.payload : cell.header)
+                    .store(script.take<std::uint64_t>());
                 break;
             }
             case 5: {  // noise anywhere in the channel
@@ -118,8 +131,7 @@ void run(World& world, Script script) {
             }
             case 6:
                 peer.from_victim().control->consumed.lines.store(script.take<std::uint16_t>());
-                peer.from_victim().control->consumed.bytes.store(64ULL *
-                                                                 script.take<std::uint16_t>());
+                peer.from_victim().control->consumed.chunks.store(script.take<std::uint16_t>());
                 break;
             case 7:
                 victim.post_receive(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One direction of a shm channel whose memory a hostile peer fills with anything, while this side
-// reads. Whatever stands there, the reader stays inside its line and its ring.
+// reads. Whatever stands there, the reader stays inside its line and its ring, and tells of no more
+// than it has taken.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -30,9 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memset(memory.data(), 0, memory.size());
     const Direction direction = Direction::at(memory.data(), geometry);
     ChannelReader reader(direction);
-    reader.watch();
-    std::vector<std::byte> taken(geometry.ring_bytes());
     constexpr std::size_t cells = 8 * line_cells;
+    std::uint64_t cells_taken = 0;
+    std::uint64_t chunks_taken = 0;
+    std::vector<std::byte> taken(geometry.ring_bytes());
     for (; size >= 17; data += 17, size -= 17) {
         const std::size_t where = data[0];
         std::byte* to = where < cells ? reinterpret_cast<std::byte*>(direction.lines) + where * 16
@@ -40,28 +42,40 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::memcpy(to, data + 1, 16);
         FrameHeader frame;
         for (int looks = 0; looks < 64; ++looks) {
-            [[maybe_unused]] const bool visible = reader.arrival_visible();
+            const bool visible = reader.arrival_visible();
             const auto look = reader.look(frame);
             if (look == ChannelReader::Look::Nonsense) return 0;  // the connection ends
             if (look == ChannelReader::Look::Nothing) break;
-            require(frame.kind != FrameKind::Pad && frame.kind != FrameKind::None);
-            require(memory.contains(reader.payload(), frame.length));
-            std::byte payload[max_inline_bytes];
-            require(frame.length <= sizeof payload);
-            std::memcpy(payload, reader.payload(), frame.length);
-            std::uint32_t chunk = 0;
-            std::memcpy(&chunk, payload, std::min<std::size_t>(frame.length, 4));
-            if ((frame.flags & 1) != 0 && reader.chunk_sound(chunk)) {
-                const std::uint32_t split = frame.argument % (chunk + 1);
-                reader.take(0, taken.data(), split);
-                reader.take(split, taken.data() + split, chunk - split);
-                const std::byte* in_place = reader.chunk_in_place(chunk);
-                require(in_place == nullptr || memory.contains(in_place, chunk));
-                reader.chunk_done(chunk);
+            require(visible);
+            require(frame.kind > FrameKind::Pad && frame.kind <= FrameKind::Last);
+            require(frame.length <= payload_of_cells(frame.cells));
+            // One byte more than there can be, to see that it is not touched.
+            std::byte payload[max_inline_bytes + 1] = {};
+            payload[frame.length] = std::byte{0xA5};
+            reader.read_payload(payload, frame.length);
+            require(payload[frame.length] == std::byte{0xA5});
+            payload[frame.length] = {};
+            RingChunk chunk;
+            std::memcpy(&chunk, payload, sizeof chunk);
+            if ((frame.flags & 1) != 0) {
+                const std::byte* bytes = reader.chunk(chunk);
+                const bool inside =
+                    chunk.bytes != 0 && chunk.line * 64U + chunk.bytes <= geometry.ring_bytes();
+                require((bytes != nullptr) == inside);
+                if (inside) {
+                    require(memory.contains(bytes, chunk.bytes));
+                    std::memcpy(taken.data(), bytes, chunk.bytes);
+                    reader.chunk_done(chunk);
+                    ++chunks_taken;
+                }
             }
             reader.advance(frame);
+            cells_taken += frame.cells;
         }
-        require(direction.control->consumed.bytes.load() % 64 == 0);
+        const auto& told = direction.control->consumed;
+        require(told.chunks.load() <= chunks_taken);
+        // Pads are taken, too, at most three in a line of which the first cell is none.
+        require(told.lines.load() <= cells_taken);
     }
     return 0;
 }

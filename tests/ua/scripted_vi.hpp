@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "ua/completion_queue.hpp"
+#include "ua/hot_path.hpp"
 #include "ua/nic.hpp"
 #include "ua/scripted_device.hpp"
 #include "ua/tables.hpp"
-#include "ua/virtual_interface.hpp"
 
 namespace via::test {
 

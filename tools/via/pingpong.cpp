@@ -25,7 +25,9 @@ class MessageTransport {
 
     bool start(std::uint64_t number) {
         if (link_.sends_under_way == link_.send_slots && !wait_sends<mode>(link_, 0)) return false;
-        if (!post_send(link_, &link_.sends[number % link_.send_slots])) return false;
+        (void)number;
+        if (!post_send(link_, &link_.sends[next_])) return false;
+        if (++next_ == link_.send_slots) next_ = 0;
         return tidy() && reap_sends(link_);
     }
     bool finish(std::uint64_t) {
@@ -44,6 +46,7 @@ class MessageTransport {
     }
     Link& link_;
     VIP_DESCRIPTOR* received_ = nullptr;
+    std::uint32_t next_ = 0;  ///< send slot
 };
 
 /// RDMA writes of which the target learns only by looking at its memory.

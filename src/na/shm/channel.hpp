@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "base/cpu.hpp"
 #include "na/shm/frame.hpp"
@@ -21,7 +22,7 @@ struct DirectionControl {
     /// Written by the consumer, lazily: how far it has come.
     struct alignas(base::cache_line) Consumed {
         std::atomic<std::uint64_t> lines;
-        std::atomic<std::uint64_t> bytes;
+        std::atomic<std::uint64_t> chunks;  ///< of the byte ring
     } consumed;
     /// The consumer sets it before it sleeps or stops looking; the producer takes it and rings.
     struct alignas(base::cache_line) Attention {
@@ -39,6 +40,8 @@ struct DirectionControl {
 };
 static_assert(sizeof(DirectionControl) == 256);
 
+inline constexpr std::uint32_t least_ring_bytes = 1024;
+
 /// Sizes of one direction. The requester chooses; the acceptor checks.
 struct Geometry {
     std::uint32_t frame_lines = 0;      ///< power of two
@@ -46,8 +49,10 @@ struct Geometry {
 
     [[nodiscard]] bool sound() const noexcept {
         return frame_lines >= 8 && frame_lines <= 4096 && (frame_lines & (frame_lines - 1)) == 0 &&
-               direction_bytes % base::cache_line == 0 && direction_bytes <= (64U << 20) &&
-               direction_bytes >= sizeof(DirectionControl) + frame_lines * sizeof(FrameLine) + 1024;
+               direction_bytes % base::cache_line == 0 &&
+               direction_bytes >=
+                   sizeof(DirectionControl) + frame_lines * sizeof(FrameLine) + least_ring_bytes &&
+               ring_bytes() <= max_ring_bytes;
     }
     [[nodiscard]] std::uint32_t ring_bytes() const noexcept {
         return direction_bytes - static_cast<std::uint32_t>(sizeof(DirectionControl)) -
@@ -101,87 +106,121 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) 
         to[i] = from[i];
 }
 
+[[nodiscard]] constexpr std::uint32_t round_to_line(std::uint32_t bytes) noexcept {
+    return (bytes + static_cast<std::uint32_t>(base::cache_line) - 1) &
+           ~static_cast<std::uint32_t>(base::cache_line - 1);
+}
+
 /// The producer's end of a direction. Its positions are private; from the peer it takes only how
 /// far the consumer has come, and believes it only as far as that can be.
+///
+/// The byte ring begins small and grows, up to what the geometry allows, with the traffic: a
+/// connection that carries little touches few pages, and one that streams gets a ring larger than
+/// the first-level cache, which makes it fast (docs/performance.md).
 class ChannelWriter {
   public:
-    ChannelWriter() = default;
-    explicit ChannelWriter(const Direction& direction) noexcept
+    explicit ChannelWriter(const Direction& direction)
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
-          ring_bytes_(direction.geometry.ring_bytes()) {}
+          current_(&direction.lines[0].cells[0]),
+          ring_limit_(direction.geometry.ring_bytes()),
+          ring_end_(std::min(ring_limit_, first_ring_bytes)),
+          chunk_lines_(std::size_t{direction.geometry.frame_lines} * line_cells) {}
 
-    /// Room for a frame of `payload_bytes` (at most max_inline_bytes), or null if the ring of
-    /// frames is full. The payload is written there, then publish() makes the frame visible.
-    [[nodiscard]] std::byte* reserve(std::uint32_t payload_bytes) noexcept {
-        std::uint32_t cells = cells_for(payload_bytes);
+    /// Is there room for a frame of `payload_bytes` (at most max_inline_bytes)? Then publish() must
+    /// follow before the next reserve().
+    [[nodiscard]] bool reserve(std::uint32_t payload_bytes) noexcept {
+        const std::uint32_t cells = cells_for(payload_bytes);
         if (cell_ + cells > line_cells) {
-            if (!line_free(line_ + 1)) return nullptr;
-            store_header(FrameHeader{FrameKind::Pad, static_cast<std::uint8_t>(line_cells - cell_),
-                                     0, 0, 0});
-            ++line_;
-            cell_ = 0;
+            if (!line_free(line_ + 1)) return false;
+            pad_line();
         } else if (cell_ == 0 && !line_free(line_)) {
-            return nullptr;
+            return false;
         }
-        // One cell alone at the end of a line would cost the next frame of this size a pad.
-        if (cell_ + cells == line_cells - 1 && cells > 1) ++cells;
-        cells_ = cells;
-        return current().payload.data();
+        return true;
     }
 
-    void publish(FrameKind kind, std::uint8_t flags, std::uint32_t payload_bytes,
-                 std::uint32_t argument) noexcept {
-        if (cell_ == 0)
-            for (std::uint32_t i = cells_; i < line_cells; ++i)
-                line().cells[i].header.store(0, std::memory_order_relaxed);
-        store_header(FrameHeader{kind, static_cast<std::uint8_t>(cells_), flags,
-                                 static_cast<std::uint16_t>(payload_bytes), argument});
-        cell_ += cells_;
-        if (cell_ == line_cells) {
-            cell_ = 0;
-            ++line_;
-        }
+    void publish(FrameKind kind, std::uint8_t flags, const void* payload,
+                 std::uint32_t payload_bytes, std::uint32_t argument) noexcept {
+        const std::uint32_t cells = cells_for(payload_bytes);
+        // Everything written before (data in the byte ring, RDMA) comes before the frame.
+        std::atomic_thread_fence(std::memory_order_release);
+        const auto* from = static_cast<const std::byte*>(payload);
+        Cell* cell = current_;
+        if (cells != 1) store_further_cells(cell, from, payload_bytes);
+        std::uint64_t first = 0;
+        if (payload_bytes >= first_cell_payload) [[likely]]
+            std::memcpy(&first, from, first_cell_payload);
+        else
+            copy_small(reinterpret_cast<std::byte*>(&first), from, payload_bytes);
+        base::store_together(cell->payload, cell->header, first,
+                             encode({kind, static_cast<std::uint8_t>(cells), flags,
+                                     static_cast<std::uint16_t>(payload_bytes), argument},
+                                    lap_));
+        cell_ += cells;
+        current_ += cells;
+        if (cell_ == line_cells) next_line();
     }
 
-    /// Bytes that may be put into the byte ring now. Every chunk starts on a cache line.
-    [[nodiscard]] std::uint32_t ring_free() noexcept {
-        const std::uint64_t used = ring_position_ - bytes_consumed_;
-        return static_cast<std::uint32_t>(ring_bytes_ - used);
-    }
-    [[nodiscard]] std::uint32_t ring_free_refreshed() noexcept {
-        refresh();
-        return ring_free();
-    }
-    [[nodiscard]] std::uint32_t ring_bytes() const noexcept { return ring_bytes_; }
-
-    /// Puts bytes at an offset into the chunk being written; wraps around.
-    void put(std::uint32_t chunk_offset, const std::byte* from, std::uint32_t bytes) noexcept {
-        std::uint32_t at = ring_offset_ + chunk_offset;
-        if (at >= ring_bytes_) at -= ring_bytes_;
-        const std::uint32_t first = std::min(bytes, ring_bytes_ - at);
-        std::memcpy(direction_.ring + at, from, first);
-        if (first != bytes) std::memcpy(direction_.ring, from + first, bytes - first);
-    }
-    void chunk_done(std::uint32_t bytes) noexcept {
+    struct Place {
+        std::byte* at = nullptr;  ///< null: no room now
+        RingChunk chunk;
+    };
+    /// Room in the byte ring, in one piece and from the start of a cache line. It is taken when
+    /// take_place() is called; then a frame that names the chunk must follow.
+    [[nodiscard]] Place find_place(std::uint32_t bytes) noexcept {
         const std::uint32_t rounded = round_to_line(bytes);
-        ring_position_ += rounded;
-        ring_offset_ += rounded;
-        if (ring_offset_ >= ring_bytes_) ring_offset_ -= ring_bytes_;
+        if (!fits_here(rounded)) [[unlikely]] {
+            refresh();
+            if (!fits_here(rounded) && !move_on(rounded)) return {};
+        }
+        return {direction_.ring + ring_offset_,
+                {static_cast<std::uint16_t>(ring_offset_ / base::cache_line),
+                 static_cast<std::uint16_t>(bytes)}};
     }
-    [[nodiscard]] static constexpr std::uint32_t round_to_line(std::uint32_t bytes) noexcept {
-        return (bytes + static_cast<std::uint32_t>(base::cache_line) - 1) &
-               ~static_cast<std::uint32_t>(base::cache_line - 1);
+    void take_place(const Place& place) noexcept {
+        chunk_lines_[chunks_ % chunk_lines_.size()] = place.chunk.line;
+        ++chunks_;
+        ring_offset_ += round_to_line(place.chunk.bytes);
     }
 
+    /// The longest chunk that always finds room in the end.
+    [[nodiscard]] std::uint32_t longest_chunk() const noexcept {
+        return std::min(ring_limit_ / 4, max_chunk_bytes);
+    }
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
 
   private:
-    [[nodiscard]] FrameLine& line() noexcept { return direction_.lines[line_ & line_mask_]; }
-    [[nodiscard]] Cell& current() noexcept { return line().cells[cell_]; }
-    [[nodiscard]] bool lap() const noexcept { return ((line_ / (line_mask_ + 1)) & 1) == 0; }
-    void store_header(const FrameHeader& header) noexcept {
-        current().header.store(encode(header, lap()), std::memory_order_release);
+    static constexpr std::uint32_t first_ring_bytes = 8192;
+    static constexpr std::uint32_t rounds_before_growth = 4;
+
+    void next_line() noexcept {
+        cell_ = 0;
+        ++line_;
+        current_ = &direction_.lines[line_ & line_mask_].cells[0];
+        if ((line_ & line_mask_) == 0) lap_ = !lap_;
+    }
+    void store_further_cells(Cell* cell, const std::byte* from, std::uint32_t bytes) noexcept {
+        const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, lap_);
+        for (std::uint32_t at = first_cell_payload; at < bytes; at += further_cell_payload) {
+            std::uint64_t words[2] = {0, 0};
+            const std::uint32_t left = bytes - at;
+            // One byte more than belongs to the cell, where it is there, makes it one load.
+            if (left > further_cell_payload) [[likely]]
+                std::memcpy(words, from + at, cell_bytes);
+            else
+                std::memcpy(words, from + at, left);
+            ++cell;
+            base::store_together(cell->payload, cell->header, words[0],
+                                 (words[1] & payload_of_tagged_word) | tag);
+        }
+    }
+    /// Every cell is written in every lap, so that none looks new two laps later.
+    void pad_line() noexcept {
+        for (; cell_ != line_cells; ++cell_, ++current_)
+            current_->header.store(encode({FrameKind::Pad, 1, 0, 0, 0}, lap_),
+                                   std::memory_order_release);
+        next_line();
     }
     [[nodiscard]] bool line_free(std::uint64_t number) noexcept {
         if (number - lines_consumed_ <= line_mask_) [[likely]]
@@ -189,130 +228,204 @@ class ChannelWriter {
         refresh();
         return number - lines_consumed_ <= line_mask_;
     }
+
+    /// Where the oldest chunk under way begins; with none, where the next one will.
+    [[nodiscard]] std::uint32_t oldest_offset() const noexcept {
+        if (chunks_ == chunks_consumed_) return ring_offset_;
+        return static_cast<std::uint32_t>(chunk_lines_[chunks_consumed_ % chunk_lines_.size()] *
+                                          base::cache_line);
+    }
+    [[nodiscard]] bool fits_here(std::uint32_t rounded) const noexcept {
+        if (chunks_ - chunks_consumed_ >= chunk_lines_.size()) return false;
+        const std::uint32_t oldest = oldest_offset();
+        // One line stays free, or full would look like empty.
+        if (ring_offset_ < oldest) return rounded < oldest - ring_offset_;
+        if (ring_offset_ == oldest && chunks_ != chunks_consumed_) return false;
+        return rounded <= ring_end_ - ring_offset_;
+    }
+    /// It does not fit between here and the end of the ring: back to its start, or let it grow.
+    [[nodiscard]] bool move_on(std::uint32_t rounded) noexcept {
+        const std::uint32_t oldest = oldest_offset();
+        const bool empty = chunks_ == chunks_consumed_;
+        if (chunks_ - chunks_consumed_ >= chunk_lines_.size() || (!empty && ring_offset_ <= oldest))
+            return false;
+        const bool start_is_free = empty ? rounded <= ring_end_ : rounded < oldest;
+        if (ring_end_ != ring_limit_ && (!start_is_free || ++rounds_ == rounds_before_growth)) {
+            ring_end_ = std::min(ring_limit_, 2 * ring_end_);
+            rounds_ = 0;
+            return fits_here(rounded) || move_on(rounded);
+        }
+        if (start_is_free) ring_offset_ = 0;
+        return start_is_free;
+    }
     void refresh() noexcept {
         const std::uint64_t lines =
             direction_.control->consumed.lines.load(std::memory_order_acquire);
-        const std::uint64_t bytes =
-            direction_.control->consumed.bytes.load(std::memory_order_acquire);
+        const std::uint64_t chunks =
+            direction_.control->consumed.chunks.load(std::memory_order_acquire);
         if (lines >= lines_consumed_ && lines <= line_) lines_consumed_ = lines;
-        if (bytes >= bytes_consumed_ && bytes <= ring_position_ && bytes % base::cache_line == 0)
-            bytes_consumed_ = bytes;
+        if (chunks >= chunks_consumed_ && chunks <= chunks_) chunks_consumed_ = chunks;
     }
 
     Direction direction_;
-    std::uint64_t line_mask_ = 0;
+    std::uint64_t line_mask_;
+    Cell* current_;  ///< where the next frame begins
     std::uint64_t line_ = 0;
     std::uint32_t cell_ = 0;
-    std::uint32_t cells_ = 0;
+    bool lap_ = true;
     std::uint64_t lines_consumed_ = 0;
-    std::uint32_t ring_bytes_ = 0;
-    std::uint32_t ring_offset_ = 0;
-    std::uint64_t ring_position_ = 0;
-    std::uint64_t bytes_consumed_ = 0;
+
+    std::uint32_t ring_limit_;
+    std::uint32_t ring_end_;         ///< how much of the byte ring is in use
+    std::uint32_t ring_offset_ = 0;  ///< of the next chunk
+    std::uint32_t rounds_ = 0;       ///< through the ring, since it grew
+    std::uint64_t chunks_ = 0;
+    std::uint64_t chunks_consumed_ = 0;
+    std::vector<std::uint16_t> chunk_lines_;  ///< where the chunks under way begin
 };
 
 /// The consumer's end. What it reads can be overwritten by the peer at any time: headers are
 /// taken once and checked, payloads copied once.
 class ChannelReader {
   public:
-    ChannelReader() = default;
     explicit ChannelReader(const Direction& direction) noexcept
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
+          current_(&direction.lines[0].cells[0]),
           ring_bytes_(direction.geometry.ring_bytes()) {}
 
     enum class Look { Nothing, Frame, Nonsense };
 
-    /// The next frame, if there is one.
+    /// What stands where the next frame will be, as one number: 0 to 31 a kind, alone in its cell
+    /// (0: nothing); up to 255 something else, perhaps of the last lap.
+    [[nodiscard]] std::uint64_t peek(std::uint64_t& word) const noexcept {
+        word = current()->header.load(std::memory_order_relaxed);
+        return (word >> tag_shift) ^ (lap() ? 0x20U : 0U);
+    }
+    [[nodiscard]] static bool is_arrival(std::uint64_t peeked) noexcept {
+        return (peeked & 0x3F) - 1 < 0x1F;
+    }
+    /// The payload of a one-cell frame that was peeked at.
+    [[nodiscard]] std::uint64_t small_payload() const noexcept {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return current()->payload.load(std::memory_order_relaxed);
+    }
+    /// The next frame, if there is one and all of it.
     [[nodiscard]] Look look(FrameHeader& header) noexcept {
         for (;;) {
+            const Cell* cell = current();
             const std::uint64_t word = base::load_then_order(
-                current().header, [&](auto value) { return is_present(value, lap_); });
-            if (!is_present(word, lap_)) [[likely]]
+                cell->header, [&](auto value) { return is_present(value, lap()); });
+            if (!is_present(word, lap())) [[likely]]
                 return Look::Nothing;
             header = decode(word);
-            if (!is_sound(header, cell_)) return Look::Nonsense;
-            if (header.kind != FrameKind::Pad) return Look::Frame;
-            // Whole lines are never padded, or a peer could keep this loop going.
-            if (cell_ == 0) return Look::Nonsense;
-            advance(header);
+            if (!is_sound(header, cell_number(cell))) [[unlikely]]
+                return Look::Nonsense;
+            if (header.kind == FrameKind::Pad) [[unlikely]] {
+                // Whole lines are never padded, or a peer could keep this loop going.
+                if (cell_number(cell) == 0 || header.cells != 1) return Look::Nonsense;
+                advance(header);
+                continue;
+            }
+            for (std::uint32_t i = 1; i < header.cells; ++i) {
+                const std::uint64_t further =
+                    base::load_then_order(cell[i].header, [](auto) { return true; });
+                if (!is_continuation(further, lap())) return Look::Nothing;
+            }
+            return Look::Frame;
         }
     }
     /// A look without taking a pad or any other state: safe from another thread than the reader's
     /// as long as the endpoint lives.
     [[nodiscard]] bool arrival_visible() const noexcept {
-        const auto* word = watched_.load(std::memory_order_relaxed);
-        const std::uint64_t seen = word->load(std::memory_order_relaxed);
-        // Any present header of either lap that is not the one last consumed counts; see advance().
-        return is_present(seen, watched_lap_.load(std::memory_order_relaxed));
+        const std::uint64_t seen = current()->header.load(std::memory_order_relaxed);
+        return is_present(seen, lap_.load(std::memory_order_relaxed));
     }
-    [[nodiscard]] const std::byte* payload() noexcept { return current().payload.data(); }
+
+    /// The first `bytes` of the frame's payload, at most as many as its cells hold.
+    void read_payload(std::byte* to, std::uint32_t bytes) const noexcept {
+        const Cell* cell = current();
+        const std::uint64_t first = cell->payload.load(std::memory_order_relaxed);
+        if (bytes < first_cell_payload) {
+            copy_small(to, reinterpret_cast<const std::byte*>(&first), bytes);
+            return;
+        }
+        std::memcpy(to, &first, first_cell_payload);
+        for (std::uint32_t at = first_cell_payload; at < bytes; at += further_cell_payload) {
+            ++cell;
+            const std::uint64_t words[2] = {cell->payload.load(std::memory_order_relaxed),
+                                            cell->header.load(std::memory_order_relaxed)};
+            const std::uint32_t left = bytes - at;
+            // The byte too many is overwritten by the next cell's.
+            if (left > further_cell_payload) [[likely]]
+                std::memcpy(to + at, words, cell_bytes);
+            else
+                copy_small(to + at, reinterpret_cast<const std::byte*>(words), left);
+        }
+    }
 
     void advance(const FrameHeader& header) noexcept {
-        cell_ += header.cells;
-        if (cell_ >= line_cells) {
-            cell_ = 0;
-            ++line_;
-            lap_ = ((line_ / (line_mask_ + 1)) & 1) == 0;
-            watched_lap_.store(lap_, std::memory_order_relaxed);
-            if (line_ - lines_published_ >= (line_mask_ + 1) / 4) publish();
-        }
-        watched_.store(&current().header, std::memory_order_relaxed);
+        Cell* next = current() + header.cells;
+        if (reinterpret_cast<std::uintptr_t>(next) % sizeof(FrameLine) == 0) [[unlikely]]
+            next = next_line();
+        current_.store(next, std::memory_order_relaxed);
     }
 
-    /// Bytes of the byte ring at an offset into the current chunk.
-    void take(std::uint32_t chunk_offset, std::byte* to, std::uint32_t bytes) noexcept {
-        std::uint32_t at = ring_offset_ + chunk_offset;
-        if (at >= ring_bytes_) at -= ring_bytes_;
-        const std::uint32_t first = std::min(bytes, ring_bytes_ - at);
-        std::memcpy(to, direction_.ring + at, first);
-        if (first != bytes) std::memcpy(to + first, direction_.ring, bytes - first);
+    /// The chunk's bytes, or null if it does not lie in the ring.
+    [[nodiscard]] const std::byte* chunk(const RingChunk& chunk) noexcept {
+        const auto first = static_cast<std::uint32_t>(chunk.line * base::cache_line);
+        if (chunk.bytes == 0 || first >= ring_bytes_ || chunk.bytes > ring_bytes_ - first)
+            return nullptr;
+        seen_end_ = std::max(seen_end_, first + chunk.bytes);
+        return direction_.ring + first;
     }
-    /// The chunk in place, or null if it wraps around.
-    [[nodiscard]] const std::byte* chunk_in_place(std::uint32_t bytes) const noexcept {
-        return bytes <= ring_bytes_ - ring_offset_ ? direction_.ring + ring_offset_ : nullptr;
+    void chunk_done(const RingChunk& chunk) noexcept {
+        ++chunks_;
+        bytes_done_ += round_to_line(chunk.bytes);
+        if (bytes_done_ >= seen_end_ / 8) publish();
     }
-    void chunk_done(std::uint32_t bytes) noexcept {
-        const std::uint32_t rounded = ChannelWriter::round_to_line(bytes);
-        ring_position_ += rounded;
-        ring_offset_ += rounded;
-        if (ring_offset_ >= ring_bytes_) ring_offset_ -= ring_bytes_;
-        if (ring_position_ - bytes_published_ >= ring_bytes_ / 4) publish();
-    }
-    /// A chunk length that an honest writer can have sent.
-    [[nodiscard]] bool chunk_sound(std::uint32_t bytes) const noexcept {
-        return bytes != 0 && bytes <= ring_bytes_;
+
+    /// The reader has nothing to do: the writer may need what it has not been told of yet for one
+    /// long chunk.
+    void publish_the_rest() noexcept {
+        if (bytes_done_ != 0) publish();
     }
 
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
-    void watch() noexcept {
-        watched_.store(&current().header, std::memory_order_relaxed);
-        watched_lap_.store(lap_, std::memory_order_relaxed);
-    }
 
   private:
-    [[nodiscard]] Cell& current() noexcept {
-        return direction_.lines[line_ & line_mask_].cells[cell_];
+    [[nodiscard]] Cell* current() const noexcept {
+        return current_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool lap() const noexcept { return lap_.load(std::memory_order_relaxed); }
+    [[nodiscard]] static std::uint32_t cell_number(const Cell* cell) noexcept {
+        return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(cell) / cell_bytes %
+                                          line_cells);
+    }
+    [[nodiscard]] Cell* next_line() noexcept {
+        ++line_;
+        if ((line_ & line_mask_) == 0) lap_.store(!lap(), std::memory_order_relaxed);
+        if (line_ - lines_published_ >= (line_mask_ + 1) / 4) publish();
+        return &direction_.lines[line_ & line_mask_].cells[0];
     }
     void publish() noexcept {
-        direction_.control->consumed.bytes.store(ring_position_, std::memory_order_release);
+        direction_.control->consumed.chunks.store(chunks_, std::memory_order_release);
         direction_.control->consumed.lines.store(line_, std::memory_order_release);
         lines_published_ = line_;
-        bytes_published_ = ring_position_;
+        bytes_done_ = 0;
     }
 
     Direction direction_;
-    std::uint64_t line_mask_ = 0;
+    std::uint64_t line_mask_;
     std::uint64_t line_ = 0;
-    std::uint32_t cell_ = 0;
-    bool lap_ = true;
+    // Where the next frame begins, and what is new there. Other threads look, too.
+    std::atomic<Cell*> current_;
+    std::atomic<bool> lap_{true};
     std::uint64_t lines_published_ = 0;
-    std::uint32_t ring_bytes_ = 0;
-    std::uint32_t ring_offset_ = 0;
-    std::uint64_t ring_position_ = 0;
-    std::uint64_t bytes_published_ = 0;
-    std::atomic<std::atomic<std::uint64_t>*> watched_{nullptr};
-    std::atomic<bool> watched_lap_{true};
+    std::uint32_t ring_bytes_;
+    std::uint32_t seen_end_ = 0;    ///< how much of the byte ring the writer uses
+    std::uint32_t bytes_done_ = 0;  ///< since the writer was last told
+    std::uint64_t chunks_ = 0;
 };
 
 }  // namespace via::na::shm

@@ -17,7 +17,8 @@ ShmSettings ShmSettings::read() {
         static_cast<std::uint32_t>(all.number("VIA_SHM_RING_BYTES"));
     // A direction too small for its frames gets the least that works.
     const auto least = static_cast<std::uint32_t>(
-        sizeof(DirectionControl) + settings.geometry.frame_lines * sizeof(FrameLine) + 1024);
+        sizeof(DirectionControl) + settings.geometry.frame_lines * sizeof(FrameLine) +
+        least_ring_bytes);
     settings.geometry.direction_bytes = std::max(settings.geometry.direction_bytes, least);
     settings.inline_frames = all.flag("VIA_SHM_INLINE");
     settings.chunk_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_CHUNK_BYTES"));
@@ -35,6 +36,7 @@ ShmEndpoint::ShmEndpoint(ShmNicAgent& agent, QueuePair& queues, EndpointOwner& o
       groups_{static_cast<ShmPollGroup*>(groups.receive),
               groups.send == groups.receive ? nullptr : static_cast<ShmPollGroup*>(groups.send)},
       index_(index),
+      rmmt_(agent.rmmt()),
       settings_(agent.settings()) {}
 
 ShmEndpoint::~ShmEndpoint() {
@@ -66,17 +68,19 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     const Direction in = Direction::at(established.requester ? second : first, geometry);
     writer_.emplace(out);
     reader_.emplace(in);
-    reader_->watch();
 
     peer_ = std::move(peer);
     peer_identity_.store(peer_.get(), std::memory_order_release);
     connection_ = established.connection;
     remote_index_ = remote_index;
     fence_needed_ = !(peer_has_barrier && enable_asymmetric_barrier());
-    chunk_bytes_ = std::min(settings_.chunk_bytes, geometry.ring_bytes() / 4);
+    chunk_bytes_ = std::min(settings_.chunk_bytes, writer_->longest_chunk());
     queues_.remote = established.remote_attributes;
+    counters_ = queues_.counters;
+    sends_at_once_ = settings_.inline_frames && !queues_.acknowledged();
     queues_.shares_core.store(false, std::memory_order_relaxed);
 
+    outbox_ = false;
     published_ = false;
     halted_ = false;
     closed_reported_ = false;
@@ -130,6 +134,7 @@ void ShmEndpoint::nudge() {
 }
 
 void ShmEndpoint::disconnect() {
+    sends_at_once_ = false;
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
     writer_->control().producer.state.store(static_cast<std::uint32_t>(EndState::Closed),
                                             std::memory_order_release);

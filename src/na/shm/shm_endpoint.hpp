@@ -6,6 +6,8 @@
 // the ring and the target's poll (or its service thread) takes part.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -25,7 +27,7 @@ class ShmPollGroup;
 struct ShmSettings {
     Geometry geometry;
     bool inline_frames = true;
-    std::uint32_t chunk_bytes = 2048;
+    std::uint32_t chunk_bytes = 4096;
     std::uint32_t single_copy_bytes = 16384;
     AllowedPaths allowed;
     [[nodiscard]] static ShmSettings read();
@@ -43,6 +45,8 @@ class ShmEndpoint final : public Endpoint {
                                             std::uint32_t remote_index, bool peer_has_barrier);
 
     void ring_send() override;
+    [[nodiscard]] bool send_at_once(const void* data, std::uint32_t bytes, bool has_immediate,
+                                    std::uint32_t immediate) override;
     bool poll() override;
     void arm(Wakes wakes) override;
     [[nodiscard]] bool unfinished() const override;
@@ -124,11 +128,49 @@ class ShmEndpoint final : public Endpoint {
         std::uint32_t failure = 0;  ///< status of the message after the received ones, or 0
     };
 
+    // What the frames say that are more than a number.
+    struct ChunkNotice {  ///< First, Next
+        RingChunk chunk;
+        std::uint32_t total = 0;
+    };
+    struct ReferenceNotice {
+        static constexpr std::uint32_t fixed_bytes = 8;
+        std::uint32_t total = 0;
+        std::uint32_t segments = 0;
+        std::byte list[max_inline_bytes - fixed_bytes];  ///< the PDs, or the chunk that has them
+    };
+    struct RdmaNotice {  ///< RdmaDone
+        std::uint32_t bytes = 0;
+        std::uint32_t failure = 0;
+    };
+    struct RdmaChunkNotice {  ///< RdmaWriteFirst, RdmaWriteNext
+        std::uint32_t address[2];
+        std::uint32_t handle = 0;
+        std::uint32_t total = 0;
+        RingChunk chunk;
+    };
+    struct ReadRequestNotice {
+        std::uint64_t address = 0;
+        std::uint32_t handle = 0;
+        std::uint32_t length = 0;
+    };
+    struct ReadDataNotice {
+        RingChunk chunk;
+        std::uint32_t failure = 0;
+    };
+
     // Outgoing (shm_send.cpp).
+    [[gnu::noinline, nodiscard]] bool send_chunk_at_once(const void* data, std::uint32_t bytes,
+                                                         bool has_immediate,
+                                                         std::uint32_t immediate);
+    [[gnu::always_inline, nodiscard]] bool finish_at_once(std::uint32_t bytes,
+                                                          base::DataPath path) noexcept;
     bool start_next();
     bool send_inline(const ChainHead& head);
     bool send_chunks(const ChainHead& head);
     bool send_reference(const ChainHead& head);
+    void gather(std::byte* to, std::uint32_t first, std::uint32_t offset,
+                std::uint32_t bytes) noexcept;
     [[nodiscard]] bool peer_can_fetch(const ChainHead& head);
     void finish_send(std::uint32_t length, base::DataPath path, bool by_reference);
     void flush_outgoing();
@@ -136,6 +178,7 @@ class ShmEndpoint final : public Endpoint {
     void owe_acknowledgement(std::uint32_t status);
     bool send_acknowledgements();
     void ring_if_wanted() noexcept;
+    [[gnu::noinline]] bool ring_peer() noexcept;
 
     // RDMA (shm_rdma.cpp).
     bool rdma_write(const ChainHead& head);
@@ -151,26 +194,44 @@ class ShmEndpoint final : public Endpoint {
 
     // Incoming (shm_receive.cpp).
     bool handle(const FrameHeader& frame);
+    [[gnu::always_inline, nodiscard]] std::byte* plain_target(std::uint32_t bytes) noexcept;
+    [[gnu::always_inline]] void finish_plain(const FrameHeader& frame, std::uint32_t bytes,
+                                             base::DataPath path) noexcept;
+    [[gnu::always_inline, nodiscard]] bool take_small_message(std::uint64_t word);
+    [[gnu::noinline]] bool take_whole_chunk(std::uint64_t word);
+    [[gnu::noinline]] bool poll_thoroughly();
+    bool take_frames();
     bool handle_inline(const FrameHeader& frame);
+    bool handle_unusual_inline(const FrameHeader& frame);
     bool handle_chunk(const FrameHeader& frame, bool first);
     bool handle_reference(const FrameHeader& frame);
     bool handle_acknowledge(const FrameHeader& frame);
     void begin_receive(std::uint32_t total, const FrameHeader& frame);
     void finish_receive(base::DataPath path);
-    void scatter(std::uint32_t offset, std::uint32_t bytes);
+    void scatter(const std::byte* from, std::uint32_t offset, std::uint32_t bytes);
     [[nodiscard]] bool fetch(std::uint32_t total, const std::vector<PhysicalDescriptor>& segments,
                              base::DataPath& path);
     void acknowledge(std::uint32_t status);
     void violation(const char* what);
     bool idle();
 
+    /// Does the segment lie in registered memory of the VI's tag?
     [[nodiscard]] bool check_local(const PhysicalDescriptor& pd, std::uint32_t right = 0);
+    [[nodiscard]] bool allows(const ka::Region& region, const PhysicalDescriptor& pd,
+                              std::uint32_t right) const noexcept {
+        return region.contains(pd.address, pd.length) && (region.rights & right) == right &&
+               (region.tag == queues_.local.tag ||
+                (queues_.local.flags & ka::endpoint_any_tag) != 0);
+    }
 
-    template <class T>
-    [[nodiscard]] T payload_at(std::uint32_t offset) noexcept {
-        T value;
-        std::memcpy(&value, reader_->payload() + offset, sizeof value);
-        return value;
+    /// The frame's payload as one of the notices; as much of it as there is.
+    template <class Notice>
+    [[nodiscard]] Notice notice_of(const FrameHeader& frame) noexcept {
+        Notice notice{};
+        reader_->read_payload(
+            reinterpret_cast<std::byte*>(&notice),
+            std::min<std::uint32_t>(frame.length, static_cast<std::uint32_t>(sizeof notice)));
+        return notice;
     }
 
     ShmNicAgent& agent_;
@@ -178,6 +239,7 @@ class ShmEndpoint final : public Endpoint {
     EndpointOwner& owner_;
     std::array<ShmPollGroup*, 2> groups_;  ///< different ones or null
     const std::uint32_t index_;
+    const ka::RmmtView rmmt_;
     ka::CachedRegion region_cache_;
     ShmSettings settings_;
 
@@ -189,9 +251,12 @@ class ShmEndpoint final : public Endpoint {
     std::atomic<const PeerProcess*> peer_identity_{nullptr};  ///< for other threads to compare
     std::atomic<std::uint64_t> connection_{0};
     std::uint32_t remote_index_ = 0;
+    base::ViCounters* counters_ = nullptr;  ///< the queue pair's, at hand
     bool fence_needed_ = true;
+    bool sends_at_once_ = false;  ///< small sends go inline and are done when they are gone
     std::uint32_t chunk_bytes_ = 0;
 
+    bool outbox_ = false;     ///< acknowledgements, answers or read data wait to be sent
     bool published_ = false;  ///< a frame went out since the doorbell was last considered
     bool halted_ = false;     ///< an error on a reliable connection: the user agent will end it
     bool closed_reported_ = false;
@@ -213,7 +278,8 @@ class ShmEndpoint final : public Endpoint {
     IncomingRdma incoming_rdma_;
     std::uint32_t idle_polls_ = 0;
     FrameHeader peeked_;
-    std::uint32_t peeked_chunk_ = 0;
+    RingChunk peeked_chunk_;
+    std::array<std::byte, max_inline_bytes> peeked_payload_;
 };
 
 }  // namespace via::na::shm

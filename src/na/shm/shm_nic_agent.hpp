@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/biased_lock.hpp"
 #include "base/event_loop.hpp"
-#include "base/spin_lock.hpp"
 #include "na/doorbell.hpp"
 #include "na/nic_agent.hpp"
 #include "na/shm/shm_endpoint.hpp"
@@ -111,7 +111,7 @@ class ShmPollGroup final : public PollGroup {
     void sweep();
 
     ShmNicAgent& agent_;
-    base::SpinLock lock_;
+    base::BiasedLock lock_;
     std::vector<Active> active_;
     std::vector<ShmEndpoint*> silent_;  ///< left to ring
     Wakes armed_ = Wakes::Sleeper;      ///< whom the last arm() asked for

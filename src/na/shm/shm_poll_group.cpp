@@ -20,9 +20,10 @@ void remove_duplicates(std::vector<ShmEndpoint*>& endpoints) {
 
 bool ShmPollGroup::poll() {
     // Whoever holds the lock is polling this group already.
-    if (!lock_.try_lock()) return false;
+    bool as_owner;
+    if (!lock_.try_lock(as_owner)) return false;
     if (agent_.any_mark()) agent_.collect_marks(false);
-    bool found = any_woken_.load(std::memory_order_acquire) && take_woken();
+    bool found = any_woken_.load(std::memory_order_relaxed) && take_woken();
     for (Active& active : active_) {
         if (!active.endpoint->arrival_visible()) continue;
         active.last_arrival = sweeps_;
@@ -39,7 +40,7 @@ bool ShmPollGroup::poll() {
         shares_core_.store(shares, std::memory_order_relaxed);
     }
     if (polls_ >= polls_per_sweep) sweep();
-    lock_.unlock();
+    lock_.unlock(as_owner);
     return found;
 }
 
@@ -98,26 +99,25 @@ void ShmPollGroup::sweep() {
 }
 
 void ShmPollGroup::arm(Wakes wakes) {
-    lock_.lock();
-    armed_ = wakes;
-    for (Active& active : active_)
-        active.endpoint->want_attention(wakes);
-    // The silent ones ring for sleepers already.
-    if (wakes == Wakes::Service)
-        for (ShmEndpoint* endpoint : silent_)
-            endpoint->want_attention(wakes);
-    lock_.unlock();
+    {
+        const base::BiasedGuard guard(lock_);
+        armed_ = wakes;
+        for (Active& active : active_)
+            active.endpoint->want_attention(wakes);
+        // The silent ones ring for sleepers already.
+        if (wakes == Wakes::Service)
+            for (ShmEndpoint* endpoint : silent_)
+                endpoint->want_attention(wakes);
+    }
     asymmetric_barrier();
 }
 
 void ShmPollGroup::remove(ShmEndpoint& endpoint) {
-    lock_.lock();
+    const base::BiasedGuard guard(lock_);
     std::erase_if(active_, [&](const Active& a) { return a.endpoint == &endpoint; });
     std::erase(silent_, &endpoint);
-    woken_lock_.lock();
+    const base::SpinGuard woken_guard(woken_lock_);
     std::erase(woken_, &endpoint);
-    woken_lock_.unlock();
-    lock_.unlock();
 }
 
 }  // namespace via::na::shm

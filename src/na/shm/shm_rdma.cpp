@@ -27,16 +27,14 @@ bool ShmEndpoint::remote_region(const PhysicalDescriptor& remote, std::uint32_t 
 bool ShmEndpoint::refuse_rdma(const ChainHead& head) {
     const bool read = head.operation == Operation::RdmaRead;
     const bool immediate = !read && (head.flags & pd_immediate) != 0;
-    std::byte* payload = writer_->reserve(immediate ? 8 : 0);
-    if (payload == nullptr) return false;
-    if (immediate) {
-        // Reported in the receive descriptor that the immediate data consumes.
-        const std::uint32_t words[2] = {0, status_rdma_protection};
-        std::memcpy(payload, words, sizeof words);
-        writer_->publish(FrameKind::RdmaDone, frame_immediate, 8, head.immediate);
-    } else {
-        writer_->publish(FrameKind::RdmaRefused, read ? frame_read : 0, 0, 0);
-    }
+    // With immediate data it is reported in the receive descriptor that these consume.
+    const RdmaNotice notice{0, status_rdma_protection};
+    if (!writer_->reserve(immediate ? sizeof notice : 0)) return false;
+    if (immediate)
+        writer_->publish(FrameKind::RdmaDone, frame_immediate, &notice, sizeof notice,
+                         head.immediate);
+    else
+        writer_->publish(FrameKind::RdmaRefused, read ? frame_read : 0, nullptr, 0, 0);
     published_ = true;
     const std::uint64_t number = queues_.send.start();
     const bool tell = read || queues_.acknowledged();
@@ -62,8 +60,7 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
     if (mapped == nullptr && !peer_->can_write() && head.length != 0)
         return rdma_write_chunks(head, remote);
 
-    std::byte* payload = nullptr;
-    if (immediate && (payload = writer_->reserve(8)) == nullptr) return false;
+    if (immediate && !writer_->reserve(sizeof(RdmaNotice))) return false;
 
     std::uint32_t failure = 0;
     std::uint32_t done = 0;
@@ -82,9 +79,9 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
         done += pd.length;
     }
     if (immediate) {
-        const std::uint32_t words[2] = {done, failure};
-        std::memcpy(payload, words, sizeof words);
-        writer_->publish(FrameKind::RdmaDone, frame_immediate, 8, head.immediate);
+        const RdmaNotice notice{done, failure};
+        writer_->publish(FrameKind::RdmaDone, frame_immediate, &notice, sizeof notice,
+                         head.immediate);
         published_ = true;
     }
     const std::uint64_t number = queues_.send.start();
@@ -102,40 +99,20 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
 }
 
 bool ShmEndpoint::rdma_write_chunks(const ChainHead& head, const PhysicalDescriptor& remote) {
-    const PdRing& pds = queues_.send.pds;
     while (send_offset_ < head.length) {
         const bool first = send_offset_ == 0;
-        const std::uint32_t chunk = std::min(chunk_bytes_, head.length - send_offset_);
-        if (writer_->ring_free() < ChannelWriter::round_to_line(chunk) &&
-            writer_->ring_free_refreshed() < ChannelWriter::round_to_line(chunk))
-            return false;
-        struct {
-            std::uint64_t address;
-            std::uint32_t handle, total, chunk, padding;
-        } words{remote.address, remote.handle, head.length, chunk, 0};
-        const std::uint32_t payload_bytes = sizeof words;
-        std::byte* payload = writer_->reserve(payload_bytes);
-        if (payload == nullptr) return false;
-        std::memcpy(payload, &words, sizeof words);
-        std::uint32_t skip = send_offset_;
-        std::uint32_t put = 0;
-        for (std::uint32_t i = 0; put < chunk; ++i) {
-            const PhysicalDescriptor& pd = pds.at(2 + i);
-            if (skip >= pd.length) {
-                skip -= pd.length;
-                continue;
-            }
-            const std::uint32_t piece = std::min(pd.length - skip, chunk - put);
-            writer_->put(put, reinterpret_cast<const std::byte*>(pd.address) + skip, piece);
-            put += piece;
-            skip = 0;
-        }
-        writer_->chunk_done(chunk);
-        send_offset_ += chunk;
+        const std::uint32_t bytes = std::min(chunk_bytes_, head.length - send_offset_);
+        const auto place = writer_->find_place(bytes);
+        if (place.at == nullptr || !writer_->reserve(sizeof(RdmaChunkNotice))) return false;
+        gather(place.at, 2, send_offset_, bytes);
+        writer_->take_place(place);
+        send_offset_ += bytes;
+        RdmaChunkNotice notice{{}, remote.handle, head.length, place.chunk};
+        std::memcpy(notice.address, &remote.address, sizeof notice.address);
         std::uint8_t flags = send_offset_ == head.length ? frame_final : 0;
         if ((head.flags & pd_immediate) != 0) flags |= frame_immediate;
         writer_->publish(first ? FrameKind::RdmaWriteFirst : FrameKind::RdmaWriteNext, flags,
-                         payload_bytes, head.immediate);
+                         &notice, sizeof notice, head.immediate);
         published_ = true;
     }
     send_offset_ = 0;
@@ -154,8 +131,9 @@ bool ShmEndpoint::rdma_write_chunks(const ChainHead& head, const PhysicalDescrip
 }
 
 void ShmEndpoint::handle_rdma_done(const FrameHeader& frame) {
-    const auto length = payload_at<std::uint32_t>(0);
-    const auto failure = payload_at<std::uint32_t>(4) & status_error_mask;
+    const auto notice = notice_of<RdmaNotice>(frame);
+    const std::uint32_t length = notice.bytes;
+    const std::uint32_t failure = notice.failure & status_error_mask;
     reader_->advance(frame);
     WorkQueue& queue = queues_.receive;
     if (!queue.has_work()) {
@@ -175,30 +153,27 @@ void ShmEndpoint::handle_rdma_done(const FrameHeader& frame) {
 }
 
 bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
-    struct {
-        std::uint64_t address;
-        std::uint32_t handle, total, chunk, padding;
-    } words{};
-    if (frame.length != sizeof words || first == incoming_rdma_.active) {
+    if (frame.length != sizeof(RdmaChunkNotice) || first == incoming_rdma_.active) {
         violation("a malformed RDMA write");
         return false;
     }
-    std::memcpy(&words, reader_->payload(), sizeof words);
+    const auto notice = notice_of<RdmaChunkNotice>(frame);
     IncomingRdma& rdma = incoming_rdma_;
     if (first) {
         rdma = IncomingRdma{};
         rdma.active = true;
-        rdma.address = words.address;
-        rdma.handle = words.handle;
-        rdma.total = words.total;
+        std::memcpy(&rdma.address, notice.address, sizeof rdma.address);
+        rdma.handle = notice.handle;
+        rdma.total = notice.total;
         rdma.has_immediate = (frame.flags & frame_immediate) != 0;
         rdma.immediate = frame.argument;
         const PhysicalDescriptor target{rdma.address, rdma.total, rdma.handle};
         rdma.refused = (queues_.local.rights & ka::right_rdma_write) == 0 ||
                        !check_local(target, ka::right_rdma_write);
     }
-    const std::uint32_t chunk = words.chunk;
-    if (!reader_->chunk_sound(chunk) || chunk > rdma.total - rdma.received) {
+    const std::uint32_t chunk = notice.chunk.bytes;
+    const std::byte* data = reader_->chunk(notice.chunk);
+    if (data == nullptr || chunk > rdma.total - rdma.received) {
         violation("an RDMA write longer than it said");
         return false;
     }
@@ -209,14 +184,11 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
         // Ascending, the last aligned word last, as a mapping or CMA would do it.
         auto* to = reinterpret_cast<std::byte*>(piece.address);
         const auto last = static_cast<std::uint32_t>(last_word_offset(piece.address, chunk));
-        if (last != 0) reader_->take(0, to, last);
-        // The last word at once, also where it wraps around in the ring.
-        std::byte tail[sizeof(std::uint64_t)];
-        reader_->take(last, tail, chunk - last);
+        if (last != 0) std::memcpy(to, data, last);
         std::atomic_thread_fence(std::memory_order_release);
-        copy_ordered(to + last, tail, chunk - last);
+        copy_ordered(to + last, data + last, chunk - last);
     }
-    reader_->chunk_done(chunk);
+    reader_->chunk_done(notice.chunk);
     reader_->advance(frame);
     rdma.received += chunk;
     if (rdma.received != rdma.total) return true;
@@ -262,20 +234,15 @@ bool ShmEndpoint::rdma_read(const ChainHead& head) {
                                       head.length);
     if (mapped == nullptr && !peer_->can_read() && head.length != 0) {
         if (reads_.size() >= max_outstanding_reads) return false;
-        struct {
-            std::uint64_t address;
-            std::uint32_t handle, length;
-        } words{remote.address, remote.handle, head.length};
-        std::byte* payload = writer_->reserve(sizeof words);
-        if (payload == nullptr) return false;
-        std::memcpy(payload, &words, sizeof words);
+        const ReadRequestNotice notice{remote.address, remote.handle, head.length};
+        if (!writer_->reserve(sizeof notice)) return false;
         OutstandingRead read;
         for (std::uint32_t i = 0; i < head.segments; ++i)
             read.segments.push_back(pds.at(2 + i));
         read.length = head.length;
         read.number = queues_.send.start();
         queues_.send.at(read.number).state = WorkState::AwaitingRead;
-        writer_->publish(FrameKind::RdmaReadRequest, 0, sizeof words,
+        writer_->publish(FrameKind::RdmaReadRequest, 0, &notice, sizeof notice,
                          static_cast<std::uint32_t>(read.number));
         published_ = true;
         reads_.push_back(std::move(read));
@@ -302,17 +269,14 @@ bool ShmEndpoint::rdma_read(const ChainHead& head) {
 }
 
 bool ShmEndpoint::handle_read_request(const FrameHeader& frame) {
-    struct {
-        std::uint64_t address;
-        std::uint32_t handle, length;
-    } words{};
-    if (frame.length != sizeof words || served_reads_.size() >= max_served_reads) {
+    if (frame.length != sizeof(ReadRequestNotice) || served_reads_.size() >= max_served_reads) {
         violation("a malformed RDMA read or too many of them");
         return false;
     }
-    std::memcpy(&words, reader_->payload(), sizeof words);
+    const auto notice = notice_of<ReadRequestNotice>(frame);
     reader_->advance(frame);
-    served_reads_.push_back({words.address, words.handle, words.length, 0, frame.argument});
+    served_reads_.push_back({notice.address, notice.handle, notice.length, 0, frame.argument});
+    outbox_ = true;
     return true;
 }
 
@@ -323,18 +287,19 @@ bool ShmEndpoint::serve_reads() {
         const PhysicalDescriptor piece{read.address + read.sent, chunk, read.handle};
         const bool allowed = (queues_.local.rights & ka::right_rdma_read) != 0 &&
                              check_local(piece, ka::right_rdma_read);
-        if (allowed && writer_->ring_free() < ChannelWriter::round_to_line(chunk) &&
-            writer_->ring_free_refreshed() < ChannelWriter::round_to_line(chunk))
-            return false;
-        std::byte* payload = writer_->reserve(8);
-        if (payload == nullptr) return false;
-        const std::uint32_t words[2] = {allowed ? chunk : 0, allowed ? 0 : status_rdma_protection};
-        std::memcpy(payload, words, sizeof words);
+        ReadDataNotice notice{{}, allowed ? 0 : status_rdma_protection};
+        ChannelWriter::Place place;
         if (allowed && chunk != 0) {
-            writer_->put(0, reinterpret_cast<const std::byte*>(piece.address), chunk);
-            writer_->chunk_done(chunk);
+            place = writer_->find_place(chunk);
+            if (place.at == nullptr) return false;
         }
-        writer_->publish(FrameKind::RdmaReadData, 0, 8, read.token);
+        if (!writer_->reserve(sizeof notice)) return false;
+        if (place.at != nullptr) {
+            std::memcpy(place.at, reinterpret_cast<const std::byte*>(piece.address), chunk);
+            writer_->take_place(place);
+            notice.chunk = place.chunk;
+        }
+        writer_->publish(FrameKind::RdmaReadData, 0, &notice, sizeof notice, read.token);
         published_ = true;
         read.sent += chunk;
         if (!allowed) {
@@ -347,15 +312,17 @@ bool ShmEndpoint::serve_reads() {
 }
 
 bool ShmEndpoint::handle_read_data(const FrameHeader& frame) {
-    if (frame.length != 8 || reads_.empty() ||
+    if (frame.length != sizeof(ReadDataNotice) || reads_.empty() ||
         static_cast<std::uint32_t>(reads_.front().number) != frame.argument) {
         violation("read data that nobody asked for");
         return false;
     }
-    const auto chunk = payload_at<std::uint32_t>(0);
-    const auto failure = payload_at<std::uint32_t>(4) & status_error_mask;
+    const auto notice = notice_of<ReadDataNotice>(frame);
+    const std::uint32_t chunk = notice.chunk.bytes;
+    const std::uint32_t failure = notice.failure & status_error_mask;
+    const std::byte* data = reader_->chunk(notice.chunk);
     OutstandingRead& read = reads_.front();
-    if (chunk > read.length - read.received || (chunk != 0 && !reader_->chunk_sound(chunk)) ||
+    if (chunk > read.length - read.received || (chunk != 0 && data == nullptr) ||
         (chunk == 0 && failure == 0 && read.length != 0)) {
         violation("read data of the wrong length");
         return false;
@@ -370,14 +337,14 @@ bool ShmEndpoint::handle_read_data(const FrameHeader& frame) {
             continue;
         }
         const std::uint32_t piece = std::min(pd.length - skip, chunk - taken);
-        if (check_local({pd.address, pd.length, pd.handle}))
-            reader_->take(taken, reinterpret_cast<std::byte*>(pd.address) + skip, piece);
+        if (check_local({pd.address, pd.length, pd.handle}, 0))
+            std::memcpy(reinterpret_cast<std::byte*>(pd.address) + skip, data + taken, piece);
         else
             status |= status_protection;
         taken += piece;
         skip = 0;
     }
-    if (chunk != 0) reader_->chunk_done(chunk);
+    if (chunk != 0) reader_->chunk_done(notice.chunk);
     reader_->advance(frame);
     read.received += chunk;
     if (read.received != read.length && status == 0) return true;

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/log.hpp"
 #include "na/shm/shm_endpoint.hpp"
@@ -20,6 +21,12 @@ constexpr std::uint32_t idle_look = 64;
 constexpr std::uint32_t long_idle = 4096;
 constexpr std::uint32_t max_reference_segments = 252;
 
+/// Fewer than eight bytes of a word.
+void copy_few(std::byte* to, std::uint64_t from, std::uint32_t bytes) noexcept {
+    for (std::uint32_t i = 0; i < bytes; ++i)
+        to[i] = static_cast<std::byte>(from >> (8 * i));
+}
+
 [[nodiscard]] bool is_message(FrameKind kind) noexcept {
     return kind == FrameKind::Inline || kind == FrameKind::First || kind == FrameKind::Reference ||
            kind == FrameKind::RdmaDone;
@@ -27,26 +34,97 @@ constexpr std::uint32_t max_reference_segments = 252;
 
 }  // namespace
 
+bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right) {
+    const ka::Region* region;
+    return region_cache_.find(rmmt_, pd.handle, region) && allows(*region, pd, right);
+}
+
+/// Where a message of `bytes` goes that finds the common case: a posted receive of one segment,
+/// long enough and still registered. Null: take it the long way.
+inline std::byte* ShmEndpoint::plain_target(std::uint32_t bytes) noexcept {
+    PhysicalDescriptor head;
+    PhysicalDescriptor segment;
+    if (incoming_.active || !sends_at_once_ || !queues_.receive.front_pair(head, segment) ||
+        bytes > head.length) [[unlikely]]
+        return nullptr;
+    const ka::Region* region = region_cache_.hit(rmmt_, segment.handle);
+    if (region == nullptr || !allows(*region, segment, 0)) [[unlikely]]
+        return nullptr;
+    return reinterpret_cast<std::byte*>(segment.address);
+}
+
+inline void ShmEndpoint::finish_plain(const FrameHeader& frame, std::uint32_t bytes,
+                                      base::DataPath path) noexcept {
+    queues_.receive.complete_front_pair((frame.flags & frame_immediate) != 0 ? status_immediate : 0,
+                                        bytes, frame.argument);
+    reader_->advance(frame);
+    base::ViCounters& counters = *counters_;
+    counters.received_messages[static_cast<std::size_t>(path)].add();
+    counters.received_bytes.add(bytes);
+    idle_polls_ = 0;
+}
+
+/// A message of one cell. False: nothing has happened.
+inline bool ShmEndpoint::take_small_message(std::uint64_t word) {
+    const FrameHeader frame = decode(word);
+    if (frame.length > first_cell_payload) [[unlikely]]
+        return false;
+    std::byte* to = plain_target(frame.length);
+    if (to == nullptr) [[unlikely]]
+        return false;
+    const std::uint64_t payload = reader_->small_payload();
+    if (frame.length == first_cell_payload) [[likely]]
+        std::memcpy(to, &payload, first_cell_payload);
+    else
+        copy_few(to, payload, frame.length);
+    finish_plain(frame, frame.length, base::DataPath::Inline);
+    return true;
+}
+
+/// A message that is one chunk of the byte ring. False: take it the long way.
+bool ShmEndpoint::take_whole_chunk(std::uint64_t word) {
+    const FrameHeader frame = decode(word);
+    if (frame.length != sizeof(ChunkNotice) || (frame.flags & frame_final) == 0)
+        return poll_thoroughly();
+    const std::uint64_t payload = reader_->small_payload();
+    const auto notice = std::bit_cast<ChunkNotice>(payload);
+    const std::byte* data = reader_->chunk(notice.chunk);
+    if (data == nullptr || notice.total != notice.chunk.bytes ||
+        notice.total >= settings_.single_copy_bytes)
+        return poll_thoroughly();
+    std::byte* to = plain_target(notice.total);
+    if (to == nullptr) return poll_thoroughly();
+    std::memcpy(to, data, notice.total);
+    reader_->chunk_done(notice.chunk);
+    finish_plain(frame, notice.total, base::DataPath::Ring);
+    return true;
+}
+
+/// What a polling program executes all the time: nothing there, or a message of the common kinds.
+/// It calls nothing that it returns from, so that it saves no registers.
 bool ShmEndpoint::poll() {
     if (!live_.load(std::memory_order_relaxed)) return false;  // the VI's lock orders the rest
-    bool moved = false;
-    if (!halted_) {
-        FrameHeader frame;
-        for (int handled = 0; handled < frames_per_poll; ++handled) {
-            const auto look = reader_->look(frame);
-            if (look == ChannelReader::Look::Nothing) break;
-            if (look == ChannelReader::Look::Nonsense) {
-                violation("a frame header that nobody can have written");
-                return true;
-            }
-            // The program gets the chance to post a receive between two messages of one poll.
-            if (handled != 0 && is_message(frame.kind) && !queues_.receive.has_work()) break;
-            if (!handle(frame)) return true;
-            moved = true;
-            if (halted_) break;
-        }
+    const bool busy = halted_ || outbox_ || queues_.send.has_unstarted();
+    std::uint64_t word;
+    const std::uint64_t there = reader_->peek(word);
+    if (ChannelReader::is_arrival(there)) {
+        if (!busy && there == static_cast<std::uint64_t>(FrameKind::Inline) &&
+            take_small_message(word)) [[likely]]
+            return true;
+        if (!busy && there == static_cast<std::uint64_t>(FrameKind::First))
+            return take_whole_chunk(word);
+        return poll_thoroughly();
     }
-    if (unfinished()) flush_outgoing();
+    if (busy || rung_.load(std::memory_order_relaxed) || idle_polls_ % idle_look == 0) [[unlikely]]
+        return poll_thoroughly();
+    ++idle_polls_;
+    return false;
+}
+
+bool ShmEndpoint::poll_thoroughly() {
+    bool moved = !halted_ && take_frames();
+    // Also what makes it halt is acknowledged.
+    if (outbox_ || queues_.send.has_unstarted()) flush_outgoing();
     if (published_) {
         ring_if_wanted();
         moved = true;
@@ -63,7 +141,25 @@ bool ShmEndpoint::poll() {
     return false;
 }
 
+bool ShmEndpoint::take_frames() {
+    FrameHeader frame;
+    for (int handled = 0; handled < frames_per_poll; ++handled) {
+        const auto look = reader_->look(frame);
+        if (look == ChannelReader::Look::Nothing) return handled != 0;
+        if (look == ChannelReader::Look::Nonsense) [[unlikely]] {
+            violation("a frame header that nobody can have written");
+            return true;
+        }
+        // The program gets the chance to post a receive between two messages of one poll.
+        if (handled != 0 && is_message(frame.kind) && !queues_.receive.has_work()) return true;
+        if (!(frame.kind == FrameKind::Inline ? handle_inline(frame) : handle(frame)) || halted_)
+            return true;
+    }
+    return true;
+}
+
 bool ShmEndpoint::idle() {
+    reader_->publish_the_rest();
     // Where both ends run on one core, an empty poll must give it away or the peer can not answer.
     const auto here = static_cast<std::uint32_t>(sched_getcpu()) + 1;
     auto& mine = writer_->control().producer.cpu;
@@ -120,8 +216,10 @@ bool ShmEndpoint::handle(const FrameHeader& frame) {
             return handle_read_data(frame);
         case FrameKind::ArenaOffer:
             if (arena_answers_.size() < 1024 &&
-                peer_->arena_address(connection_, frame.argument, 0, 0) != nullptr)
+                peer_->arena_address(connection_, frame.argument, 0, 0) != nullptr) {
                 arena_answers_.push_back(frame.argument);
+                outbox_ = true;
+            }
             break;
         case FrameKind::ArenaMapped:
             // Only answers count, or a peer could fill this side's memory with them.
@@ -133,26 +231,22 @@ bool ShmEndpoint::handle(const FrameHeader& frame) {
             break;
         case FrameKind::None:
         case FrameKind::Pad:
-            break;
+        case FrameKind::Continuation:
+            break;  // the reader shows none of these
     }
     reader_->advance(frame);
     return true;
 }
 
 bool ShmEndpoint::handle_inline(const FrameHeader& frame) {
-    if (incoming_.active) {
-        violation("a message inside another");
-        return false;
-    }
     WorkQueue& queue = queues_.receive;
-    if (queue.has_work()) [[likely]] {
+    if (!incoming_.active && queue.has_work()) [[likely]] {
         const ChainHead head = decode_head(queue.pds.at(0));
         // The common case in one piece: one segment, long enough, still registered.
         if (head.segments == 1 && frame.length <= head.length) [[likely]] {
             const PhysicalDescriptor& pd = queue.pds.at(1);
             if (check_local(pd)) [[likely]] {
-                copy_small(reinterpret_cast<std::byte*>(pd.address), reader_->payload(),
-                           frame.length);
+                reader_->read_payload(reinterpret_cast<std::byte*>(pd.address), frame.length);
                 reader_->advance(frame);
                 const std::uint64_t number = queue.start();
                 const bool immediate = (frame.flags & frame_immediate) != 0;
@@ -165,16 +259,20 @@ bool ShmEndpoint::handle_inline(const FrameHeader& frame) {
             }
         }
     }
+    return handle_unusual_inline(frame);
+}
+
+/// Several segments, too short, no longer registered, or not there.
+bool ShmEndpoint::handle_unusual_inline(const FrameHeader& frame) {
+    if (incoming_.active) {
+        violation("a message inside another");
+        return false;
+    }
     begin_receive(frame.length, frame);
     if (!incoming_.discard) {
-        const std::uint32_t bytes = std::min<std::uint32_t>(frame.length, incoming_.capacity);
-        std::uint32_t done = 0;
-        for (std::uint32_t i = 0; done < bytes; ++i) {
-            const PhysicalDescriptor& pd = queue.pds.at(1 + i);
-            const std::uint32_t piece = std::min(pd.length, bytes - done);
-            copy_small(reinterpret_cast<std::byte*>(pd.address), reader_->payload() + done, piece);
-            done += piece;
-        }
+        std::byte payload[max_inline_bytes];
+        reader_->read_payload(payload, frame.length);
+        scatter(payload, 0, frame.length);
     }
     reader_->advance(frame);
     incoming_.received = frame.length;
@@ -228,8 +326,8 @@ void ShmEndpoint::finish_receive(base::DataPath path) {
     if (failed && queues_.reliable()) halted_ = true;
 }
 
-/// Copies the current chunk to its place in the posted segments.
-void ShmEndpoint::scatter(std::uint32_t offset, std::uint32_t bytes) {
+/// Copies the bytes at `offset` of the message to their place in the posted segments.
+void ShmEndpoint::scatter(const std::byte* from, std::uint32_t offset, std::uint32_t bytes) {
     if (incoming_.discard || offset >= incoming_.capacity) return;
     bytes = std::min(bytes, incoming_.capacity - offset);
     const PdRing& pds = queues_.receive.pds;
@@ -248,30 +346,27 @@ void ShmEndpoint::scatter(std::uint32_t offset, std::uint32_t bytes) {
             return;
         }
         const std::uint32_t piece = std::min(pd.length - skip, bytes - taken);
-        reader_->take(taken, reinterpret_cast<std::byte*>(pd.address) + skip, piece);
+        std::memcpy(reinterpret_cast<std::byte*>(pd.address) + skip, from + taken, piece);
         taken += piece;
         skip = 0;
     }
 }
 
 bool ShmEndpoint::handle_chunk(const FrameHeader& frame, bool first) {
-    if (frame.length < 8) {
-        violation("a short chunk frame");
-        return false;
-    }
-    const auto chunk = payload_at<std::uint32_t>(0);
-    const auto total = payload_at<std::uint32_t>(4);
-    if (!reader_->chunk_sound(chunk) || first == incoming_.active) {
+    const auto notice = notice_of<ChunkNotice>(frame);
+    const std::uint32_t chunk = notice.chunk.bytes;
+    const std::byte* data = reader_->chunk(notice.chunk);
+    if (frame.length != sizeof notice || data == nullptr || first == incoming_.active) {
         violation("a chunk out of order");
         return false;
     }
-    if (first) begin_receive(total, frame);
+    if (first) begin_receive(notice.total, frame);
     if (chunk > incoming_.total - incoming_.received) {
         violation("more bytes than the message was said to have");
         return false;
     }
-    scatter(incoming_.received, chunk);
-    reader_->chunk_done(chunk);
+    scatter(data, incoming_.received, chunk);
+    reader_->chunk_done(notice.chunk);
     reader_->advance(frame);
     incoming_.received += chunk;
     const bool complete = incoming_.received == incoming_.total;
@@ -286,23 +381,28 @@ bool ShmEndpoint::handle_chunk(const FrameHeader& frame, bool first) {
 }
 
 bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
-    const auto total = frame.length >= 8 ? payload_at<std::uint32_t>(0) : 0;
-    const auto count = frame.length >= 8 ? payload_at<std::uint32_t>(4) : 0;
-    const std::uint32_t list_bytes = count * static_cast<std::uint32_t>(sizeof(PhysicalDescriptor));
-    if (incoming_.active || count == 0 || count > max_reference_segments) {
+    const auto notice = notice_of<ReferenceNotice>(frame);
+    const std::uint32_t total = notice.total;
+    const std::uint32_t count = notice.segments;
+    if (frame.length < ReferenceNotice::fixed_bytes || incoming_.active || count == 0 ||
+        count > max_reference_segments) {
         violation("a malformed reference");
         return false;
     }
+    const std::uint32_t list_bytes = count * static_cast<std::uint32_t>(sizeof(PhysicalDescriptor));
     std::vector<PhysicalDescriptor> segments(count);
-    if (frame.length == 8) {
-        if (!reader_->chunk_sound(list_bytes)) {
-            violation("a reference list longer than the ring");
+    if (frame.length == ReferenceNotice::fixed_bytes + sizeof(RingChunk)) {
+        RingChunk chunk;
+        std::memcpy(&chunk, notice.list, sizeof chunk);
+        const std::byte* list = reader_->chunk(chunk);
+        if (list == nullptr || chunk.bytes != list_bytes) {
+            violation("a list of references that is not where it was said to be");
             return false;
         }
-        reader_->take(0, reinterpret_cast<std::byte*>(segments.data()), list_bytes);
-        reader_->chunk_done(list_bytes);
-    } else if (frame.length == 8 + list_bytes) {
-        std::memcpy(segments.data(), reader_->payload() + 8, list_bytes);
+        std::memcpy(segments.data(), list, list_bytes);
+        reader_->chunk_done(chunk);
+    } else if (frame.length == ReferenceNotice::fixed_bytes + list_bytes) {
+        std::memcpy(segments.data(), notice.list, list_bytes);
     } else {
         violation("a reference frame of the wrong length");
         return false;
@@ -376,13 +476,6 @@ void ShmEndpoint::acknowledge(std::uint32_t status) {
     if (queues_.acknowledged()) owe_acknowledgement(status);
 }
 
-bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right) {
-    const ka::Region* region;
-    return region_cache_.find(agent_.rmmt(), pd.handle, region) &&
-           region->contains(pd.address, pd.length) && (region->rights & right) == right &&
-           (region->tag == queues_.local.tag || (queues_.local.flags & ka::endpoint_any_tag) != 0);
-}
-
 void ShmEndpoint::violation(const char* what) {
     base::log(base::LogLevel::Warning, std::string("process ") + std::to_string(peer_->pid()) +
                                            " broke the rules of the shm channel: " + what);
@@ -406,27 +499,27 @@ bool ShmEndpoint::peek(FrameView& view) {
         if (!handle(frame)) return false;
     }
     peeked_ = frame;
-    peeked_chunk_ = 0;
+    peeked_chunk_ = {};
     view.has_immediate = (frame.flags & frame_immediate) != 0;
     view.immediate = frame.argument;
     if (frame.kind == FrameKind::Inline) {
-        view.data = reader_->payload();
+        reader_->read_payload(peeked_payload_.data(), frame.length);
+        view.data = peeked_payload_.data();
         view.length = frame.length;
         return true;
     }
-    if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 || frame.length < 8)
+    if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 ||
+        frame.length != sizeof(ChunkNotice))
         return false;
-    const auto chunk = payload_at<std::uint32_t>(0);
-    if (!reader_->chunk_sound(chunk)) return false;
-    view.data = reader_->chunk_in_place(chunk);
-    view.length = chunk;
-    peeked_chunk_ = chunk;
+    peeked_chunk_ = notice_of<ChunkNotice>(frame).chunk;
+    view.data = reader_->chunk(peeked_chunk_);
+    view.length = peeked_chunk_.bytes;
     return view.data != nullptr;
 }
 
 void ShmEndpoint::consume() {
-    const bool ring = peeked_chunk_ != 0;
-    const std::uint32_t bytes = ring ? peeked_chunk_ : peeked_.length;
+    const bool ring = peeked_chunk_.bytes != 0;
+    const std::uint32_t bytes = ring ? peeked_chunk_.bytes : peeked_.length;
     if (ring) reader_->chunk_done(peeked_chunk_);
     reader_->advance(peeked_);
     const auto path = ring ? base::DataPath::Ring : base::DataPath::Inline;

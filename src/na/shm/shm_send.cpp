@@ -8,9 +8,7 @@
 namespace via::na::shm {
 namespace {
 
-/// Chunks smaller than this are not worth a frame while the ring drains.
-constexpr std::uint32_t smallest_chunk = 512;
-constexpr std::uint32_t inline_references = 3;
+constexpr std::uint32_t inline_references = 2;
 
 }  // namespace
 
@@ -18,6 +16,43 @@ void ShmEndpoint::ring_send() {
     while (queues_.send.has_work() && start_next()) {
     }
     ring_if_wanted();
+}
+
+bool ShmEndpoint::send_at_once(const void* data, std::uint32_t bytes, bool has_immediate,
+                               std::uint32_t immediate) {
+    if (!sends_at_once_ || outbox_) [[unlikely]]
+        return false;
+    if (bytes > max_inline_bytes) return send_chunk_at_once(data, bytes, has_immediate, immediate);
+    if (!writer_->reserve(bytes)) [[unlikely]]
+        return false;
+    writer_->publish(FrameKind::Inline, has_immediate ? frame_immediate : 0, data, bytes,
+                     immediate);
+    return finish_at_once(bytes, base::DataPath::Inline);
+}
+
+/// The same through the byte ring.
+bool ShmEndpoint::send_chunk_at_once(const void* data, std::uint32_t bytes, bool has_immediate,
+                                     std::uint32_t immediate) {
+    if (bytes > chunk_bytes_ || bytes >= settings_.single_copy_bytes) return false;
+    const auto place = writer_->find_place(bytes);
+    if (place.at == nullptr || !writer_->reserve(sizeof(ChunkNotice))) return false;
+    std::memcpy(place.at, data, bytes);
+    writer_->take_place(place);
+    const ChunkNotice notice{place.chunk, bytes};
+    writer_->publish(FrameKind::First,
+                     frame_final | (has_immediate ? frame_immediate : std::uint8_t{0}), &notice,
+                     sizeof notice, immediate);
+    return finish_at_once(bytes, base::DataPath::Ring);
+}
+
+inline bool ShmEndpoint::finish_at_once(std::uint32_t bytes, base::DataPath path) noexcept {
+    base::ViCounters& counters = *counters_;
+    counters.sent_messages[static_cast<std::size_t>(path)].add();
+    counters.sent_bytes.add(bytes);
+    if (fence_needed_) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (writer_->control().attention.wanted.load(std::memory_order_relaxed) == 0) [[likely]]
+        return true;
+    return ring_peer();
 }
 
 bool ShmEndpoint::start_next() {
@@ -43,69 +78,66 @@ bool ShmEndpoint::start_next() {
 }
 
 bool ShmEndpoint::send_inline(const ChainHead& head) {
-    std::byte* to = writer_->reserve(head.length);
-    if (to == nullptr) {
+    if (!writer_->reserve(head.length)) [[unlikely]] {
         queues_.counters->send_stalls.add();
         return false;
     }
     const PdRing& pds = queues_.send.pds;
-    if (head.segments == 1) [[likely]] {
-        copy_small(to, reinterpret_cast<const std::byte*>(pds.at(1).address), head.length);
+    const std::uint8_t flags = (head.flags & pd_immediate) != 0 ? frame_immediate : 0;
+    if (head.segments <= 1) [[likely]] {
+        const void* from =
+            head.segments == 1 ? reinterpret_cast<const void*>(pds.at(1).address) : nullptr;
+        writer_->publish(FrameKind::Inline, flags, from, head.length, head.immediate);
     } else {
+        std::byte gathered[max_inline_bytes];
+        std::uint32_t put = 0;
         for (std::uint32_t i = 0; i < head.segments; ++i) {
             const PhysicalDescriptor& pd = pds.at(1 + i);
-            copy_small(to, reinterpret_cast<const std::byte*>(pd.address), pd.length);
-            to += pd.length;
+            copy_small(gathered + put, reinterpret_cast<const std::byte*>(pd.address), pd.length);
+            put += pd.length;
         }
+        writer_->publish(FrameKind::Inline, flags, gathered, head.length, head.immediate);
     }
-    writer_->publish(FrameKind::Inline, (head.flags & pd_immediate) ? frame_immediate : 0,
-                     head.length, head.immediate);
     finish_send(head.length, base::DataPath::Inline, false);
     return true;
 }
 
-bool ShmEndpoint::send_chunks(const ChainHead& head) {
+/// Gathers [offset, offset + bytes) of the chain's segments, of which the first is the PD at
+/// `first`.
+void ShmEndpoint::gather(std::byte* to, std::uint32_t first, std::uint32_t offset,
+                         std::uint32_t bytes) noexcept {
     const PdRing& pds = queues_.send.pds;
+    for (std::uint32_t i = first; bytes != 0; ++i) {
+        const PhysicalDescriptor& pd = pds.at(i);
+        if (offset >= pd.length) {
+            offset -= pd.length;
+            continue;
+        }
+        const std::uint32_t piece = std::min(pd.length - offset, bytes);
+        std::memcpy(to, reinterpret_cast<const std::byte*>(pd.address) + offset, piece);
+        to += piece;
+        bytes -= piece;
+        offset = 0;
+    }
+}
+
+bool ShmEndpoint::send_chunks(const ChainHead& head) {
     while (send_offset_ < head.length) {
         const bool first = send_offset_ == 0;
-        std::uint32_t chunk = std::min(chunk_bytes_, head.length - send_offset_);
-        if (writer_->ring_free() < ChannelWriter::round_to_line(chunk)) {
-            const std::uint32_t room = writer_->ring_free_refreshed();
-            if (room < ChannelWriter::round_to_line(chunk)) {
-                if (room < smallest_chunk) {
-                    queues_.counters->send_stalls.add();
-                    return false;
-                }
-                chunk = std::min(chunk, room);
-            }
-        }
-        const std::uint32_t payload_bytes = 8;
-        std::byte* payload = writer_->reserve(payload_bytes);
-        if (payload == nullptr) {
+        const std::uint32_t bytes = std::min(chunk_bytes_, head.length - send_offset_);
+        const ChunkNotice empty{};
+        const auto place = writer_->find_place(bytes);
+        if (place.at == nullptr || !writer_->reserve(sizeof empty)) {
             queues_.counters->send_stalls.add();
             return false;
         }
-        // Gather [send_offset_, +chunk) of the segments into the ring.
-        std::uint32_t skip = send_offset_;
-        std::uint32_t put = 0;
-        for (std::uint32_t i = 0; put < chunk; ++i) {
-            const PhysicalDescriptor& pd = pds.at(1 + i);
-            if (skip >= pd.length) {
-                skip -= pd.length;
-                continue;
-            }
-            const std::uint32_t piece = std::min(pd.length - skip, chunk - put);
-            writer_->put(put, reinterpret_cast<const std::byte*>(pd.address) + skip, piece);
-            put += piece;
-            skip = 0;
-        }
-        const std::uint32_t words[2] = {chunk, head.length};
-        std::memcpy(payload, words, sizeof words);
-        writer_->chunk_done(chunk);
-        send_offset_ += chunk;
+        gather(place.at, 1, send_offset_, bytes);
+        writer_->take_place(place);
+        send_offset_ += bytes;
         std::uint8_t flags = send_offset_ == head.length ? frame_final : 0;
         if ((head.flags & pd_immediate) != 0) flags |= frame_immediate;
-        writer_->publish(first ? FrameKind::First : FrameKind::Next, flags, payload_bytes,
+        const ChunkNotice notice{place.chunk, head.length};
+        writer_->publish(first ? FrameKind::First : FrameKind::Next, flags, &notice, sizeof notice,
                          head.immediate);
         published_ = true;
     }
@@ -133,8 +165,8 @@ bool ShmEndpoint::peer_can_fetch(const ChainHead& head) {
         if (arenas_mapped_.contains(region.arena)) continue;
         all_mapped = false;
         if (arenas_offered_.contains(region.arena)) continue;
-        if (writer_->reserve(0) == nullptr) continue;
-        writer_->publish(FrameKind::ArenaOffer, 0, 0, region.arena);
+        if (!writer_->reserve(0)) continue;
+        writer_->publish(FrameKind::ArenaOffer, 0, nullptr, 0, region.arena);
         published_ = true;
         arenas_offered_.insert(region.arena);
     }
@@ -146,30 +178,31 @@ bool ShmEndpoint::send_reference(const ChainHead& head) {
     const bool in_frame = head.segments <= inline_references;
     const std::uint32_t list_bytes =
         head.segments * static_cast<std::uint32_t>(sizeof(PhysicalDescriptor));
+    ReferenceNotice notice{head.length, head.segments, {}};
+    ChannelWriter::Place place;
     if (!in_frame) {
-        if (list_bytes > writer_->ring_bytes() / 2) return send_chunks(head);
-        if (writer_->ring_free_refreshed() < ChannelWriter::round_to_line(list_bytes)) return false;
+        if (list_bytes > writer_->longest_chunk()) return send_chunks(head);
+        place = writer_->find_place(list_bytes);
+        if (place.at == nullptr) return false;
     }
-    const std::uint32_t payload_bytes = 8 + (in_frame ? list_bytes : 0);
-    std::byte* payload = writer_->reserve(payload_bytes);
-    if (payload == nullptr) {
+    const std::uint32_t payload_bytes =
+        ReferenceNotice::fixed_bytes +
+        (in_frame ? list_bytes : static_cast<std::uint32_t>(sizeof place.chunk));
+    if (!writer_->reserve(payload_bytes)) {
         queues_.counters->send_stalls.add();
         return false;
     }
-    const std::uint32_t words[2] = {head.length, head.segments};
-    std::memcpy(payload, words, sizeof words);
+    std::byte* list = in_frame ? notice.list : place.at;
     for (std::uint32_t i = 0; i < head.segments; ++i) {
         const PhysicalDescriptor pd = pds.at(1 + i);
-        const auto* bytes = reinterpret_cast<const std::byte*>(&pd);
-        const auto offset = i * static_cast<std::uint32_t>(sizeof pd);
-        if (in_frame)
-            std::memcpy(payload + 8 + offset, bytes, sizeof pd);
-        else
-            writer_->put(offset, bytes, sizeof pd);
+        std::memcpy(list + i * sizeof pd, &pd, sizeof pd);
     }
-    if (!in_frame) writer_->chunk_done(list_bytes);
-    writer_->publish(FrameKind::Reference, (head.flags & pd_immediate) ? frame_immediate : 0,
-                     payload_bytes, head.immediate);
+    if (!in_frame) {
+        std::memcpy(notice.list, &place.chunk, sizeof place.chunk);
+        writer_->take_place(place);
+    }
+    writer_->publish(FrameKind::Reference, (head.flags & pd_immediate) != 0 ? frame_immediate : 0,
+                     &notice, payload_bytes, head.immediate);
     finish_send(head.length, base::DataPath::Cma, true);
     return true;
 }
@@ -193,8 +226,7 @@ void ShmEndpoint::finish_send(std::uint32_t length, base::DataPath path, bool by
 
 bool ShmEndpoint::handle_acknowledge(const FrameHeader& frame) {
     std::uint32_t received = frame.argument;
-    const std::uint32_t failure =
-        frame.length >= 4 ? payload_at<std::uint32_t>(0) & status_error_mask : 0;
+    const std::uint32_t failure = notice_of<std::uint32_t>(frame) & status_error_mask;
     const std::uint32_t total = received + (failure != 0 ? 1 : 0);
     if (received > awaiting_ || total > awaiting_) {
         violation("acknowledged more messages than were sent");
@@ -221,6 +253,7 @@ bool ShmEndpoint::handle_acknowledge(const FrameHeader& frame) {
 void ShmEndpoint::owe_acknowledgement(std::uint32_t status) {
     // One frame says "so many received, then one failed"; a further message needs a further frame.
     if (owed_.empty() || owed_.back().failure != 0) owed_.push_back({});
+    outbox_ = true;
     if (status == 0)
         ++owed_.back().received;
     else
@@ -231,10 +264,8 @@ bool ShmEndpoint::send_acknowledgements() {
     while (!owed_.empty()) {
         const Owed& owed = owed_.front();
         const std::uint32_t payload_bytes = owed.failure != 0 ? 4 : 0;
-        std::byte* payload = writer_->reserve(payload_bytes);
-        if (payload == nullptr) return false;
-        if (owed.failure != 0) std::memcpy(payload, &owed.failure, 4);
-        writer_->publish(FrameKind::Acknowledge, 0, payload_bytes, owed.received);
+        if (!writer_->reserve(payload_bytes)) return false;
+        writer_->publish(FrameKind::Acknowledge, 0, &owed.failure, payload_bytes, owed.received);
         published_ = true;
         owed_.pop_front();
     }
@@ -244,13 +275,14 @@ bool ShmEndpoint::send_acknowledgements() {
 void ShmEndpoint::flush_outgoing() {
     if (!send_acknowledgements()) return;
     while (!arena_answers_.empty()) {
-        if (writer_->reserve(0) == nullptr) return;
-        writer_->publish(FrameKind::ArenaMapped, 0, 0, arena_answers_.front());
+        if (!writer_->reserve(0)) return;
+        writer_->publish(FrameKind::ArenaMapped, 0, nullptr, 0, arena_answers_.front());
         published_ = true;
         arena_answers_.pop_front();
     }
     // A message that goes in chunks is not interrupted by other sends, but may be by read data.
     if (!served_reads_.empty()) serve_reads();
+    outbox_ = !served_reads_.empty();
     while (queues_.send.has_work() && start_next()) {
     }
 }
@@ -261,14 +293,17 @@ void ShmEndpoint::ring_if_wanted() noexcept {
     // With membarrier the sleeper pays for the order of "publish, then look at wanted"; without it
     // this side must.
     if (fence_needed_) std::atomic_thread_fence(std::memory_order_seq_cst);
-    auto& wanted = writer_->control().attention.wanted;
-    if (wanted.load(std::memory_order_relaxed) == 0) [[likely]]
-        return;
-    const std::uint32_t whom = wanted.exchange(0, std::memory_order_seq_cst);
-    if (whom == 0) return;
+    if (writer_->control().attention.wanted.load(std::memory_order_relaxed) != 0) ring_peer();
+}
+
+bool ShmEndpoint::ring_peer() noexcept {
+    const std::uint32_t whom =
+        writer_->control().attention.wanted.exchange(0, std::memory_order_seq_cst);
+    if (whom == 0) return true;
     queues_.counters->wakes_sent.add();
     peer_->ring(remote_index_, whom == static_cast<std::uint32_t>(Wakes::Service) ? Wakes::Service
                                                                                   : Wakes::Sleeper);
+    return true;
 }
 
 bool ShmEndpoint::unfinished() const {

@@ -20,7 +20,7 @@ struct StreamItem {
     na::shm::FrameKind kind = na::shm::FrameKind::Inline;
     std::uint8_t flags = 0;
     std::uint32_t argument = 0;
-    std::uint32_t payload = 0;  ///< bytes in the frame
+    std::uint32_t payload = 0;  ///< bytes in the frame; with a chunk they begin with its place
     std::uint32_t chunk = 0;    ///< bytes in the byte ring, 0: none
     std::uint64_t number = 0;
 };
@@ -37,7 +37,9 @@ class FrameStream {
         item.argument = static_cast<std::uint32_t>(random_.next());
         item.flags = static_cast<std::uint8_t>(random_.next());
         const auto kinds = static_cast<std::uint32_t>(FrameKind::Last) - 1;
-        item.kind = static_cast<FrameKind>(2 + random_.below(kinds));  // all but None and Pad
+        // All but None and Pad, and most often what most frames are.
+        item.kind = random_.one_in(2) ? FrameKind::Inline
+                                      : static_cast<FrameKind>(2 + random_.below(kinds));
         // Long runs of one size meet other edges than a mixture.
         if (run_ == 0) {
             run_ = random_.between(1, 40);
@@ -47,7 +49,8 @@ class FrameStream {
         item.payload =
             run_size_ == mixture ? random_.between(0, na::shm::max_inline_bytes) : run_size_;
         if (random_.one_in(4)) {
-            item.payload = std::max<std::uint32_t>(item.payload, 8);
+            item.payload =
+                std::max(item.payload, static_cast<std::uint32_t>(sizeof(na::shm::RingChunk)));
             item.chunk =
                 random_.one_in(4) ? random_.between(1, 130) : random_.between(1, max_chunk_);
         }
@@ -71,30 +74,26 @@ class StreamProducer {
 
     /// False: no room for the next item.
     bool step() {
-        if (item_.chunk != 0 &&
-            writer.ring_free() < na::shm::ChannelWriter::round_to_line(item_.chunk) &&
-            writer.ring_free_refreshed() < na::shm::ChannelWriter::round_to_line(item_.chunk)) {
-            ++ring_full;
-            return false;
+        na::shm::ChannelWriter::Place place;
+        if (item_.chunk != 0) {
+            place = writer.find_place(item_.chunk);
+            if (place.at == nullptr) {
+                ++ring_full;
+                return false;
+            }
         }
-        std::byte* to = writer.reserve(item_.payload);
-        if (to == nullptr) {
+        if (!writer.reserve(item_.payload)) {
             ++frames_full;
             return false;
         }
         std::array<std::byte, na::shm::max_inline_bytes> payload;
         fill_pattern(payload, item_.number);
-        std::memcpy(to, payload.data(), item_.payload);
         if (item_.chunk != 0) {
-            std::vector<std::byte> bytes(item_.chunk);
-            fill_pattern(bytes, ~item_.number);
-            // In two parts, as a gather list of two segments comes.
-            const auto first = static_cast<std::uint32_t>(item_.number % (item_.chunk + 1));
-            writer.put(0, bytes.data(), first);
-            writer.put(first, bytes.data() + first, item_.chunk - first);
-            writer.chunk_done(item_.chunk);
+            std::memcpy(payload.data(), &place.chunk, sizeof place.chunk);
+            fill_pattern({place.at, item_.chunk}, ~item_.number);
+            writer.take_place(place);
         }
-        writer.publish(item_.kind, item_.flags, item_.payload, item_.argument);
+        writer.publish(item_.kind, item_.flags, payload.data(), item_.payload, item_.argument);
         item_ = stream_.next();
         ++written;
         return true;
@@ -114,9 +113,7 @@ class StreamProducer {
 class StreamConsumer {
   public:
     StreamConsumer(const na::shm::Direction& direction, std::uint64_t seed, std::uint32_t max_chunk)
-        : reader(direction), stream_(seed, max_chunk) {
-        reader.watch();
-    }
+        : reader(direction), stream_(seed, max_chunk) {}
 
     enum class Step { Nothing, Good, Wrong };
 
@@ -134,24 +131,24 @@ class StreamConsumer {
         if (frame.kind != item.kind || frame.flags != item.flags || frame.length != item.payload ||
             frame.argument != item.argument)
             return wrong("another header");
-        if (matching_bytes({reader.payload(), item.payload}, item.number) != item.payload)
+        std::array<std::byte, na::shm::max_inline_bytes> payload;
+        reader.read_payload(payload.data(), item.payload);
+        na::shm::RingChunk chunk;
+        const std::size_t named = item.chunk != 0 ? sizeof chunk : 0;
+        if (named != 0) std::memcpy(&chunk, payload.data(), sizeof chunk);
+        if (matching_bytes(std::span(payload).first(item.payload).subspan(named), item.number,
+                           named) != item.payload - named)
             return wrong("another payload");
         if (item.chunk != 0) {
-            if (!reader.chunk_sound(item.chunk)) return wrong("chunk refused");
-            const auto split = static_cast<std::uint32_t>(item.number * 31 % (item.chunk + 1));
-            std::vector<std::byte> bytes(item.chunk);
-            reader.take(0, bytes.data(), split);
-            reader.take(split, bytes.data() + split, item.chunk - split);
-            if (matching_bytes(bytes, ~item.number) != bytes.size()) return wrong("other bytes");
-            const std::byte* in_place = reader.chunk_in_place(item.chunk);
-            if (in_place != nullptr) {
-                ++in_place_chunks;
-                if (matching_bytes({in_place, item.chunk}, ~item.number) != item.chunk)
-                    return wrong("other bytes in place");
-            } else {
-                ++wrapped_chunks;
-            }
-            reader.chunk_done(item.chunk);
+            if (chunk.bytes != item.chunk) return wrong("a chunk of another length");
+            const std::byte* bytes = reader.chunk(chunk);
+            if (bytes == nullptr) return wrong("chunk refused");
+            if (matching_bytes({bytes, item.chunk}, ~item.number) != item.chunk)
+                return wrong("other bytes");
+            reader.chunk_done(chunk);
+            ++chunks;
+            if (chunk.line == 0 && chunks != 1) ++rounds;
+            ring_seen = std::max(ring_seen, chunk.line * 64U + chunk.bytes);
         }
         reader.advance(frame);
         ++taken;
@@ -160,8 +157,9 @@ class StreamConsumer {
 
     na::shm::ChannelReader reader;
     std::uint64_t taken = 0;
-    std::uint64_t in_place_chunks = 0;
-    std::uint64_t wrapped_chunks = 0;
+    std::uint64_t chunks = 0;
+    std::uint64_t rounds = 0;     ///< how often chunks began again at the start of the ring
+    std::uint32_t ring_seen = 0;  ///< how much of the ring they have used
 
   private:
     FrameStream stream_;

@@ -36,10 +36,14 @@ class ShmHostile : public testing::TestWithParam<std::uint32_t> {
         poll();
         EXPECT_FALSE(vi.receive_done());
     }
-    void put_in_ring(std::uint32_t bytes) {
-        std::vector<std::byte> data(bytes);
-        peer.writer->put(0, data.data(), bytes);
-        peer.writer->chunk_done(bytes);
+    [[nodiscard]] na::shm::RingChunk put_in_ring(std::uint32_t bytes) {
+        const std::vector<std::byte> data(bytes);
+        return peer.put_in_ring(data).value();
+    }
+    [[nodiscard]] const na::shm::Geometry& geometry() { return process.nic->settings().geometry; }
+    /// One line behind the byte ring.
+    [[nodiscard]] std::uint16_t line_behind() {
+        return static_cast<std::uint16_t>(geometry().ring_bytes() / 64);
     }
 
     TestHost host;
@@ -98,9 +102,81 @@ TEST_P(ShmHostile, AnotherFormatIsRefused) {
 // ---- Frames that nobody honest sends ----------------------------------------------------------
 
 TEST_P(ShmHostile, UnknownKindsEndTheConnection) {
+    for (auto kind = static_cast<unsigned>(FrameKind::Last) + 1; kind < 32; ++kind) {
+        SCOPED_TRACE(kind);
+        TestVi other(process, GetParam());
+        RawPeer liar(host, other);
+        ASSERT_TRUE(liar.connect());
+        liar.towards_victim().lines[0].cells[0].header.store(
+            na::shm::encode({static_cast<FrameKind>(kind), 1, 0, 0, 0}, true));
+        for (int i = 0; i < 10; ++i)
+            other.poll();
+        EXPECT_EQ(other.take_events() & violation, violation);
+    }
+    // A further cell where a frame should begin.
     peer.towards_victim().lines[0].cells[0].header.store(
-        na::shm::encode({static_cast<FrameKind>(31), 1, 0, 0, 0}, true));
+        na::shm::encode_tag(FrameKind::Continuation, 1, true));
     expect_violation();
+}
+
+TEST_P(ShmHostile, PadsThatNobodyWritesEndTheConnection) {
+    const struct {
+        std::uint32_t cell;
+        std::uint8_t cells;
+    } cases[] = {{0, 1}, {0, 4}, {1, 2}, {1, 3}, {2, 2}};
+    for (const auto& bad : cases) {
+        SCOPED_TRACE(std::to_string(bad.cells) + " cells from " + std::to_string(bad.cell));
+        TestVi other(process, GetParam());
+        RawPeer liar(host, other);
+        ASSERT_TRUE(liar.connect());
+        for (std::uint32_t i = 0; i < bad.cell; ++i)
+            ASSERT_TRUE(liar.send(FrameKind::Acknowledge, {}));
+        for (std::uint32_t i = bad.cell; i < na::shm::line_cells; ++i)
+            liar.towards_victim().lines[0].cells[i].header.store(
+                na::shm::encode({FrameKind::Pad, bad.cells, 0, 0, 0}, true));
+        for (int i = 0; i < 10; ++i)
+            other.poll();
+        EXPECT_EQ(other.take_events() & violation, violation);
+    }
+}
+
+// What looks like a frame of several cells is none as long as one of them is missing.
+TEST_P(ShmHostile, AFrameThatIsNotAllThereIsNotDelivered) {
+    const TestMemory target(process, 100);
+    vi.post_receive({target.pd()});
+    std::array<std::byte, na::shm::max_inline_bytes> payload;
+    fill_pattern(payload, 4);
+    ASSERT_TRUE(peer.send(FrameKind::Inline, payload));
+    auto& last = peer.towards_victim().lines[0].cells[na::shm::line_cells - 1].header;
+    const std::uint64_t word = last.exchange(0);
+    na::FrameView view;
+    for (const std::uint64_t lie :
+         {std::uint64_t{0}, word ^ std::uint64_t{0x20} << na::shm::tag_shift,
+          na::shm::encode({FrameKind::Inline, 1, 0, 0, 0}, true)}) {
+        last.store(lie);
+        poll();
+        EXPECT_FALSE(vi.receive_done());
+        EXPECT_FALSE(vi.endpoint->peek(view));
+    }
+    EXPECT_EQ(vi.take_events(), 0U);
+    last.store(word);
+    poll();
+    const auto received = vi.receive_done();
+    ASSERT_TRUE(received);
+    EXPECT_EQ(received->length, payload.size());
+    EXPECT_EQ(matching_bytes(target.span().first(payload.size()), 4), payload.size());
+}
+
+TEST_P(ShmHostile, AFrameThatIsNeverCompletedDoesNotHideTheEnd) {
+    const std::array<std::byte, na::shm::max_inline_bytes> payload{};
+    ASSERT_TRUE(peer.send(FrameKind::Inline, payload));
+    peer.towards_victim().lines[0].cells[2].header.store(0);
+    poll();
+    EXPECT_EQ(vi.take_events(), 0U);
+    peer.writer->control().producer.state.store(
+        static_cast<std::uint32_t>(na::shm::EndState::Closed));
+    poll(200);
+    EXPECT_EQ(vi.take_events(), static_cast<std::uint32_t>(EndpointEvent::PeerDisconnected));
 }
 
 TEST_P(ShmHostile, FramesBeyondTheirLineEndTheConnection) {
@@ -132,21 +208,72 @@ TEST_P(ShmHostile, ShortFramesEndTheConnection) {
     }
 }
 
+TEST_P(ShmHostile, FramesOfAnotherLengthThanTheirNoticeEndTheConnection) {
+    const struct {
+        FrameKind kind;
+        std::size_t length;
+    } notices[] = {
+        {FrameKind::First, sizeof(ChunkNotice)},
+        {FrameKind::Reference, sizeof(ReferenceNotice)},
+        {FrameKind::RdmaWriteFirst, sizeof(RdmaChunkNotice)},
+        {FrameKind::RdmaReadRequest, sizeof(ReadRequestNotice)},
+    };
+    for (const auto& notice : notices)
+        for (std::size_t length = 0; length <= na::shm::max_inline_bytes; ++length) {
+            SCOPED_TRACE(std::to_string(static_cast<int>(notice.kind)) + " of " +
+                         std::to_string(length) + " bytes");
+            TestVi other(process, GetParam());
+            RawPeer liar(host, other);
+            ASSERT_TRUE(liar.connect());
+            const TestMemory memory(process, 4096);
+            other.post_receive({memory.pd()});
+            // As good as it can be but for its length.
+            std::array<std::byte, na::shm::max_inline_bytes> payload{};
+            const std::array<std::byte, 64> data{};
+            const na::shm::RingChunk chunk = liar.put_in_ring(data).value();
+            const auto put = [&](const auto& good) {
+                std::memcpy(payload.data(), &good, sizeof good);
+            };
+            RdmaChunkNotice write{{}, memory.handle(), 64, chunk};
+            write.aim_at(memory.data());
+            if (notice.kind == FrameKind::First) put(ChunkNotice{chunk, 64});
+            if (notice.kind == FrameKind::Reference) put(ReferenceNotice{64, 1, {0, 64, 0}});
+            if (notice.kind == FrameKind::RdmaWriteFirst) put(write);
+            if (notice.kind == FrameKind::RdmaReadRequest)
+                put(ReadRequestNotice{reinterpret_cast<std::uint64_t>(memory.data()),
+                                      memory.handle(), 64});
+            ASSERT_TRUE(
+                liar.send(notice.kind, std::span(payload).first(length), na::shm::frame_final));
+            for (int i = 0; i < 10; ++i)
+                other.poll();
+            EXPECT_EQ((other.take_events() & violation) != 0, length != notice.length);
+        }
+}
+
 TEST_P(ShmHostile, ChunksOutOfOrderEndTheConnection) {
+    using na::shm::RingChunk;
+    const std::uint16_t behind = line_behind();
+    const auto last = static_cast<std::uint16_t>(behind - 1);
     const struct {
         const char* what;
         std::vector<FrameKind> kinds;
-        std::uint32_t chunk, total;
+        RingChunk chunk;
+        std::uint32_t total;
         std::uint8_t flags;
     } cases[] = {
-        {"next without first", {FrameKind::Next}, 64, 64, na::shm::frame_final},
-        {"first inside a message", {FrameKind::First, FrameKind::First}, 64, 1000, 0},
-        {"no bytes", {FrameKind::First}, 0, 64, 0},
-        {"more than the ring", {FrameKind::First}, 0x10000000, 0x20000000, 0},
-        {"more than the message", {FrameKind::First}, 65, 64, 0},
-        {"more than the message in the end", {FrameKind::First, FrameKind::Next}, 64, 100, 0},
-        {"ends too early", {FrameKind::First}, 64, 65, na::shm::frame_final},
-        {"does not end", {FrameKind::First}, 64, 64, 0},
+        {"next without first", {FrameKind::Next}, {0, 64}, 64, na::shm::frame_final},
+        {"first inside a message", {FrameKind::First, FrameKind::First}, {0, 64}, 1000, 0},
+        {"no bytes", {FrameKind::First}, {0, 0}, 64, 0},
+        {"no bytes of none", {FrameKind::First}, {0, 0}, 0, na::shm::frame_final},
+        {"behind the ring", {FrameKind::First}, {behind, 64}, 64, na::shm::frame_final},
+        {"far behind the ring", {FrameKind::First}, {0xFFFF, 64}, 64, na::shm::frame_final},
+        {"over the end", {FrameKind::First}, {last, 65}, 65, na::shm::frame_final},
+        {"far over the end", {FrameKind::First}, {last, 0xFFFF}, 0xFFFF, na::shm::frame_final},
+        {"more than the message", {FrameKind::First}, {0, 65}, 64, 0},
+        {"more than the message in the end", {FrameKind::First, FrameKind::Next}, {0, 64}, 100, 0},
+        {"next outside", {FrameKind::First, FrameKind::Next}, {last, 64}, 128, 0},
+        {"ends too early", {FrameKind::First}, {0, 64}, 65, na::shm::frame_final},
+        {"does not end", {FrameKind::First}, {0, 64}, 64, 0},
     };
     for (const auto& bad : cases) {
         SCOPED_TRACE(bad.what);
@@ -156,8 +283,11 @@ TEST_P(ShmHostile, ChunksOutOfOrderEndTheConnection) {
         const TestMemory target(process, 100);
         other.post_receive({target.pd()});
         other.post_receive({target.pd()});
-        for (const FrameKind kind : bad.kinds)
-            ASSERT_TRUE(liar.send_words(kind, {bad.chunk, bad.total}, bad.flags));
+        RingChunk chunk = bad.chunk;
+        for (const FrameKind kind : bad.kinds) {
+            ASSERT_TRUE(liar.send_notice(kind, ChunkNotice{chunk, bad.total}, bad.flags));
+            if (bad.chunk.line == last) ++chunk.line;
+        }
         for (int i = 0; i < 10; ++i)
             other.poll();
         EXPECT_EQ(other.take_events() & violation, violation);
@@ -169,19 +299,15 @@ TEST_P(ShmHostile, AMessageInsideAnotherEndsTheConnection) {
     const TestMemory target(process, 1000);
     vi.post_receive({target.pd()});
     vi.post_receive({target.pd()});
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send_words(FrameKind::First, {64, 1000}));
+    ASSERT_TRUE(peer.send_notice(FrameKind::First, ChunkNotice{put_in_ring(64), 1000}));
     ASSERT_TRUE(peer.send(FrameKind::Inline, {}));
     expect_violation();
 }
 
 TEST_P(ShmHostile, MalformedReferencesEndTheConnection) {
-    struct Segment {
-        std::uint64_t address;
-        std::uint32_t length, handle;
-    };
+    using Segments = std::vector<na::PhysicalDescriptor>;
     const auto attempt = [&](std::uint32_t total, std::uint32_t count,
-                             const std::vector<Segment>& inside, bool room_in_ring) {
+                             std::span<const std::byte> list) {
         TestVi other(process, GetParam());
         RawPeer liar(host, other);
         EXPECT_TRUE(liar.connect());
@@ -190,28 +316,40 @@ TEST_P(ShmHostile, MalformedReferencesEndTheConnection) {
         std::array<std::byte, na::shm::max_inline_bytes> payload{};
         std::memcpy(payload.data(), &total, 4);
         std::memcpy(payload.data() + 4, &count, 4);
-        const std::size_t bytes = inside.size() * sizeof(Segment);
-        if (bytes != 0) std::memcpy(payload.data() + 8, inside.data(), bytes);
-        if (room_in_ring) {
-            std::vector<std::byte> list(512);
-            liar.writer->put(0, list.data(), 512);
-            liar.writer->chunk_done(512);
-        }
-        EXPECT_TRUE(liar.send(FrameKind::Reference, std::span(payload).first(8 + bytes)));
+        if (!list.empty()) std::memcpy(payload.data() + 8, list.data(), list.size());
+        // A list in the ring would be there, and would add up to nothing.
+        const std::array<std::byte, 512> zeros{};
+        EXPECT_TRUE(liar.put_in_ring(std::span(zeros).first(256)));
+        EXPECT_TRUE(liar.send(FrameKind::Reference, std::span(payload).first(8 + list.size())));
         for (int i = 0; i < 10; ++i)
             other.poll();
-        EXPECT_FALSE(other.receive_done());
-        return (other.take_events() & violation) != 0;
+        const bool broken = (other.take_events() & violation) != 0;
+        EXPECT_EQ(other.receive_done().has_value(), !broken);
+        return broken;
     };
-    const Segment ten{4096, 10, 1};
-    EXPECT_TRUE(attempt(10, 0, {}, false)) << "no segments";
-    EXPECT_TRUE(attempt(10, 2, {ten}, false)) << "fewer than said";
-    EXPECT_TRUE(attempt(10, 1, {ten, ten}, false)) << "more than said";
-    EXPECT_TRUE(attempt(11, 1, {ten}, false)) << "they do not add up";
-    EXPECT_TRUE(attempt(4, 2, {{0, 0xFFFFFFFF, 1}, {0, 5, 1}}, false)) << "they add up mod 2^32";
-    EXPECT_TRUE(attempt(10, 253, {}, true)) << "too many";
-    EXPECT_TRUE(attempt(10, 0x10000001, {}, true)) << "times 16 it is 16";
-    EXPECT_TRUE(attempt(10, 0xFFFFFFFF, {}, true));
+    const auto inside = [&](std::uint32_t total, std::uint32_t count, const Segments& segments) {
+        return attempt(total, count, std::as_bytes(std::span(segments)));
+    };
+    const auto in_ring = [&](std::uint32_t total, std::uint32_t count, na::shm::RingChunk chunk) {
+        return attempt(total, count, std::as_bytes(std::span(&chunk, 1)));
+    };
+    const na::PhysicalDescriptor ten{4096, 10, 1};
+    EXPECT_TRUE(inside(10, 0, {})) << "no segments";
+    EXPECT_TRUE(inside(10, 2, {ten})) << "fewer than said";
+    EXPECT_TRUE(inside(10, 1, {ten, ten})) << "more than said";
+    EXPECT_TRUE(inside(11, 1, {ten})) << "they do not add up";
+    EXPECT_TRUE(inside(4, 2, {{0, 0xFFFFFFFF, 1}, {0, 5, 1}})) << "they add up mod 2^32";
+    EXPECT_FALSE(in_ring(0, 3, {0, 48})) << "well-formed";
+    EXPECT_TRUE(in_ring(1, 3, {0, 48})) << "the listed do not add up";
+    EXPECT_TRUE(in_ring(0, 3, {0, 47})) << "a list too short";
+    EXPECT_TRUE(in_ring(0, 3, {0, 64})) << "a list too long";
+    EXPECT_TRUE(in_ring(0, 3, {0, 0})) << "no list";
+    EXPECT_TRUE(in_ring(0, 3, {line_behind(), 48})) << "a list behind the ring";
+    EXPECT_TRUE(in_ring(0, 5, {static_cast<std::uint16_t>(line_behind() - 1), 80}))
+        << "a list over the end of the ring";
+    EXPECT_TRUE(in_ring(0, 253, {0, 253 * 16})) << "too many";
+    EXPECT_TRUE(in_ring(10, 0x10000001, {0, 16})) << "times 16 it is 16";
+    EXPECT_TRUE(in_ring(10, 0xFFFFFFFF, {0, 0xFFF0}));
 }
 
 // An address that is not there: the message is lost, the connection at the level that allows it
@@ -219,12 +357,7 @@ TEST_P(ShmHostile, MalformedReferencesEndTheConnection) {
 TEST_P(ShmHostile, AReferenceThatLeadsNowhereIsAnErrorOfThatMessage) {
     const TestMemory target(process, 100);
     vi.post_receive({target.pd()});
-    struct {
-        std::uint32_t total = 100, count = 1;
-        std::uint64_t address = 64;
-        std::uint32_t length = 100, handle = 0;
-    } words;
-    ASSERT_TRUE(peer.send(FrameKind::Reference, std::as_bytes(std::span(&words, 1))));
+    ASSERT_TRUE(peer.send_notice(FrameKind::Reference, ReferenceNotice{100, 1, {64, 100, 0}}));
     poll();
     const auto received = vi.receive_done();
     ASSERT_TRUE(received);
@@ -243,15 +376,9 @@ TEST_P(ShmHostile, AReferenceReachesNothingOfTheVictim) {
     const TestMemory secret(process, 4096, TestMemory::Kind::Kmem);
     const TestMemory target(process, 4096);
     vi.post_receive({target.pd()});
-    struct {
-        std::uint32_t total = 4096, count = 1;
-        std::uint64_t address;
-        std::uint32_t length = 4096, handle;
-    } words;
-    words.address = 64;
-    words.handle = secret.handle();
     const int asked = process.client.arenas_asked;
-    ASSERT_TRUE(peer.send(FrameKind::Reference, std::as_bytes(std::span(&words, 1))));
+    ASSERT_TRUE(peer.send_notice(FrameKind::Reference,
+                                 ReferenceNotice{4096, 1, {64, 4096, secret.handle()}}));
     poll();
     EXPECT_EQ(process.client.arenas_asked, asked);
     const auto received = vi.receive_done();
@@ -300,21 +427,83 @@ TEST_P(ShmHostile, AFailureIsNeverMoreThanAFailure) {
 }
 
 TEST_P(ShmHostile, ReadDataThatNobodyAskedForEndsTheConnection) {
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send_words(FrameKind::RdmaReadData, {64, 0}, 0, 0));
+    ASSERT_TRUE(peer.send_notice(FrameKind::RdmaReadData, ReadDataNotice{put_in_ring(64), 0}));
     expect_violation();
+}
+
+TEST_P(ShmHostile, AnswersToAReadReachOnlyWhatWasAskedFor) {
+    const na::shm::AllowedPaths& allowed = process.nic->settings().allowed;
+    if (allowed.cma || allowed.kmem) GTEST_SKIP() << "reads ask nobody in this run";
+    using na::shm::RingChunk;
+    const std::uint16_t behind = line_behind();
+    const struct {
+        const char* what;
+        RingChunk chunk;
+        std::uint32_t failure;
+        std::uint32_t number;
+        bool wrong;
+    } cases[] = {
+        {"as asked", {0, 100}, 0, 0, false},
+        {"a part", {0, 99}, 0, 0, false},
+        {"refused", {0, 0}, na::status_rdma_protection, 0, false},
+        {"longer", {0, 101}, 0, 0, true},
+        {"much longer", {0, 1000}, 0, 0, true},
+        {"nothing", {0, 0}, 0, 0, true},
+        {"behind the ring", {behind, 100}, 0, 0, true},
+        {"over the end", {static_cast<std::uint16_t>(behind - 1), 100}, 0, 0, true},
+        {"behind the ring and refused", {behind, 1}, na::status_rdma_protection, 0, true},
+        {"another read", {0, 100}, 0, 1, true},
+    };
+    std::vector<std::byte> theirs(100);
+    for (const auto& answer : cases) {
+        SCOPED_TRACE(answer.what);
+        TestVi other(process, GetParam());
+        RawPeer liar(host, other);
+        ASSERT_TRUE(liar.connect());
+        const auto remote =
+            liar.client.register_memory(theirs.data(), theirs.size(), 1, ka::right_rdma_read);
+        ASSERT_TRUE(remote);
+        const TestMemory own(process, 300);
+        fill_pattern(own.span(), 1);
+        std::array<std::byte, 64> data;
+        data.fill(std::byte{0xEE});
+        ASSERT_TRUE(liar.put_in_ring(data) && liar.put_in_ring(data));
+        other.post_rdma(na::Operation::RdmaRead,
+                        {reinterpret_cast<std::uint64_t>(theirs.data()), 0, remote.value()},
+                        {own.pd(100, 60), own.pd(180, 40)});
+        na::shm::FrameHeader request;
+        ASSERT_EQ(liar.reader->look(request), na::shm::ChannelReader::Look::Frame);
+        ASSERT_EQ(request.kind, FrameKind::RdmaReadRequest);
+        ASSERT_EQ(request.length, sizeof(ReadRequestNotice));
+        ASSERT_TRUE(liar.send_notice(FrameKind::RdmaReadData,
+                                     ReadDataNotice{answer.chunk, answer.failure}, 0,
+                                     request.argument + answer.number));
+        for (int i = 0; i < 10; ++i)
+            other.poll();
+        EXPECT_EQ((other.take_events() & violation) != 0, answer.wrong);
+        const auto done = other.send_done();
+        EXPECT_EQ(done.has_value(), !answer.wrong && answer.chunk.bytes != 99);
+        if (done) {
+            EXPECT_EQ(done->errors(), answer.failure);
+        }
+        // Around the segments and where nothing came, all is as it was.
+        const std::size_t came = answer.wrong ? 0 : answer.chunk.bytes;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            const bool asked = (i >= 100 && i - 100 < std::min<std::size_t>(came, 60)) ||
+                               (i >= 180 && i - 180 + 60 < came);
+            ASSERT_EQ(own.data()[i], asked ? std::byte{0xEE} : pattern_byte(1, i)) << i;
+        }
+    }
 }
 
 TEST_P(ShmHostile, TooManyReadRequestsEndTheConnection) {
     // The victim's answers find no room, because nobody takes them away.
     const TestMemory memory(process, 1 << 20);
-    struct {
-        std::uint64_t address;
-        std::uint32_t handle, length;
-    } words{reinterpret_cast<std::uint64_t>(memory.data()), memory.handle(), 1 << 20};
+    const ReadRequestNotice request{reinterpret_cast<std::uint64_t>(memory.data()), memory.handle(),
+                                    1 << 20};
     std::uint32_t events = 0;
     for (int i = 0; i < 200 && events == 0; ++i) {
-        peer.send(FrameKind::RdmaReadRequest, std::as_bytes(std::span(&words, 1)));
+        peer.send_notice(FrameKind::RdmaReadRequest, request);
         vi.poll();
         events = vi.take_events();
     }
@@ -360,14 +549,11 @@ TEST_P(ShmHostile, ReadsAndWritesThroughTheRingReachOnlyWhatWasGranted) {
             ASSERT_TRUE(liar.connect());
             std::vector<std::byte> data(attempt.bytes);
             fill_pattern(data, 2);
-            liar.writer->put(0, data.data(), attempt.bytes);
-            liar.writer->chunk_done(attempt.bytes);
-            struct {
-                std::uint64_t address;
-                std::uint32_t handle, total, chunk, padding;
-            } words{address, lie, attempt.bytes, attempt.bytes, 0};
-            ASSERT_TRUE(liar.send(FrameKind::RdmaWriteFirst, std::as_bytes(std::span(&words, 1)),
-                                  na::shm::frame_final));
+            const auto chunk = liar.put_in_ring(data);
+            ASSERT_TRUE(chunk);
+            RdmaChunkNotice notice{{}, lie, attempt.bytes, *chunk};
+            notice.aim_at(reinterpret_cast<const void*>(address));
+            ASSERT_TRUE(liar.send_notice(FrameKind::RdmaWriteFirst, notice, na::shm::frame_final));
             for (int i = 0; i < 10; ++i)
                 other.poll();
             if (attempt.allowed) {
@@ -385,24 +571,26 @@ TEST_P(ShmHostile, ReadsAndWritesThroughTheRingReachOnlyWhatWasGranted) {
             TestVi other(process, GetParam());
             RawPeer liar(host, other);
             ASSERT_TRUE(liar.connect());
-            struct {
-                std::uint64_t address;
-                std::uint32_t handle, length;
-            } words{address, lie, attempt.bytes};
-            ASSERT_TRUE(
-                liar.send(FrameKind::RdmaReadRequest, std::as_bytes(std::span(&words, 1)), 0, 42));
+            ASSERT_TRUE(liar.send_notice(FrameKind::RdmaReadRequest,
+                                         ReadRequestNotice{address, lie, attempt.bytes}, 0, 42));
             for (int i = 0; i < 10; ++i)
                 other.poll();
             na::shm::FrameHeader frame;
             ASSERT_EQ(liar.reader->look(frame), na::shm::ChannelReader::Look::Frame);
             EXPECT_EQ(frame.kind, FrameKind::RdmaReadData);
             EXPECT_EQ(frame.argument, 42U);
-            std::uint32_t answer[2] = {};
+            ReadDataNotice answer;
             ASSERT_EQ(frame.length, sizeof answer);
-            std::memcpy(answer, liar.reader->payload(), sizeof answer);
-            EXPECT_EQ(answer[1], attempt.allowed ? 0 : na::status_rdma_protection);
-            if (!attempt.allowed) {
-                EXPECT_EQ(answer[0], 0U);
+            liar.reader->read_payload(reinterpret_cast<std::byte*>(&answer), sizeof answer);
+            EXPECT_EQ(answer.failure, attempt.allowed ? 0 : na::status_rdma_protection);
+            if (attempt.allowed) {
+                ASSERT_EQ(answer.chunk.bytes, attempt.bytes);
+                const std::byte* data = liar.reader->chunk(answer.chunk);
+                ASSERT_NE(data, nullptr);
+                const auto first = static_cast<std::uint64_t>(24 + attempt.offset);
+                EXPECT_EQ(matching_bytes({data, attempt.bytes}, 1, first), attempt.bytes);
+            } else {
+                EXPECT_EQ(answer.chunk.bytes, 0U);
                 EXPECT_EQ(other.take_events(),
                           static_cast<std::uint32_t>(EndpointEvent::RdmaReadRefused));
             }
@@ -420,33 +608,53 @@ TEST_P(ShmHostile, ReadsAndWritesThroughTheRingReachOnlyWhatWasGranted) {
 
 TEST_P(ShmHostile, AWriteLongerThanItSaidEndsTheConnection) {
     const TestMemory memory(process, 4096);
-    struct {
-        std::uint64_t address;
-        std::uint32_t handle, total, chunk, padding;
-    } words{reinterpret_cast<std::uint64_t>(memory.data()), memory.handle(), 100, 64, 0};
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send(FrameKind::RdmaWriteFirst, std::as_bytes(std::span(&words, 1))));
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send(FrameKind::RdmaWriteNext, std::as_bytes(std::span(&words, 1))));
+    fill_pattern(memory.span(), 1);
+    RdmaChunkNotice notice{{}, memory.handle(), 100, put_in_ring(64)};
+    notice.aim_at(memory.data());
+    ASSERT_TRUE(peer.send_notice(FrameKind::RdmaWriteFirst, notice));
+    notice.chunk = put_in_ring(64);
+    ASSERT_TRUE(peer.send_notice(FrameKind::RdmaWriteNext, notice));
     expect_violation();
+    EXPECT_EQ(matching_bytes(memory.span().subspan(64), 1, 64), memory.size() - 64);
+}
+
+TEST_P(ShmHostile, AWriteFromOutsideTheRingEndsTheConnection) {
+    using na::shm::RingChunk;
+    const std::uint16_t behind = line_behind();
+    for (const RingChunk chunk : {RingChunk{0, 0}, RingChunk{behind, 64}, RingChunk{0xFFFF, 64},
+                                  RingChunk{static_cast<std::uint16_t>(behind - 1), 65}}) {
+        SCOPED_TRACE(std::to_string(chunk.bytes) + " bytes in line " + std::to_string(chunk.line));
+        TestVi other(process, GetParam());
+        RawPeer liar(host, other);
+        ASSERT_TRUE(liar.connect());
+        const TestMemory memory(process, 4096);
+        fill_pattern(memory.span(), 1);
+        RdmaChunkNotice notice{{}, memory.handle(), std::max<std::uint32_t>(chunk.bytes, 1), chunk};
+        notice.aim_at(memory.data());
+        ASSERT_TRUE(liar.send_notice(FrameKind::RdmaWriteFirst, notice, na::shm::frame_final));
+        for (int i = 0; i < 10; ++i)
+            other.poll();
+        EXPECT_EQ(other.take_events() & violation, violation);
+        EXPECT_EQ(matching_bytes(memory.span(), 1), memory.size());
+    }
 }
 
 TEST_P(ShmHostile, AWriteThatMovesOnTheWayStaysWhereItBegan) {
     const TestMemory granted(process, 128);
     const TestMemory other_region(process, 128);
     fill_pattern(other_region.span(), 1);
-    struct {
-        std::uint64_t address;
-        std::uint32_t handle, total, chunk, padding;
-    } words{reinterpret_cast<std::uint64_t>(granted.data()), granted.handle(), 128, 64, 0};
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send(FrameKind::RdmaWriteFirst, std::as_bytes(std::span(&words, 1))));
-    words.address = reinterpret_cast<std::uint64_t>(other_region.data());
-    words.handle = other_region.handle();
-    words.total = 4096;
-    put_in_ring(64);
-    ASSERT_TRUE(peer.send(FrameKind::RdmaWriteNext, std::as_bytes(std::span(&words, 1))));
+    fill_pattern(granted.span(), 1);
+    RdmaChunkNotice notice{{}, granted.handle(), 128, put_in_ring(64)};
+    notice.aim_at(granted.data());
+    ASSERT_TRUE(peer.send_notice(FrameKind::RdmaWriteFirst, notice));
+    notice.aim_at(other_region.data());
+    notice.handle = other_region.handle();
+    notice.total = 4096;
+    notice.chunk = put_in_ring(64);
+    ASSERT_TRUE(peer.send_notice(FrameKind::RdmaWriteNext, notice));
     poll();
+    for (const std::byte byte : granted.span())
+        EXPECT_EQ(byte, std::byte{});
     EXPECT_EQ(vi.take_events(), 0U);
     EXPECT_EQ(matching_bytes(other_region.span(), 1), other_region.size());
 }
@@ -507,25 +715,27 @@ TEST_P(ShmHostile, RandomFramesDoNoHarm) {
                 std::array<std::byte, na::shm::max_inline_bytes> payload;
                 for (std::byte& byte : payload)
                     byte = static_cast<std::byte>(random.one_in(3) ? random.next() : 0);
-                const std::uint32_t words[] = {random.one_in(2) ? random.below(300) : 64,
-                                               random.one_in(2) ? random.below(300) : 64};
-                std::memcpy(payload.data(), words, sizeof words);
+                const na::shm::RingChunk chunk{
+                    static_cast<std::uint16_t>(random.one_in(20) ? random.next()
+                                                                 : random.below(40)),
+                    static_cast<std::uint16_t>(random.one_in(2) ? random.below(300) : 64)};
+                const ChunkNotice notice{chunk, random.one_in(2) ? random.below(300) : chunk.bytes};
+                std::memcpy(payload.data(), &notice, sizeof notice);
                 if (random.one_in(2)) {
-                    const std::uint64_t address =
-                        reinterpret_cast<std::uint64_t>(memory.data()) + random.below(5000) - 500;
-                    const std::uint32_t tail[] = {handle.value(), random.below(500), 64, 0};
-                    std::memcpy(payload.data(), &address, 8);
-                    std::memcpy(payload.data() + 8, tail, sizeof tail);
+                    RdmaChunkNotice write{{}, handle.value(), random.below(500), chunk};
+                    write.aim_at(memory.data() + random.below(5000) - 500);
+                    std::memcpy(payload.data(), &write, sizeof write);
                 }
-                const std::uint32_t lengths[] = {0, 4, 8, 16, 24, 40, random.below(57)};
+                const std::uint32_t lengths[] = {
+                    0, 4, 8, 8, 12, 16, 20, 24, 40, random.below(na::shm::max_inline_bytes + 1)};
                 const auto kinds = static_cast<std::uint32_t>(FrameKind::Last) - 1;
                 liar.send(static_cast<FrameKind>(2 + random.below(kinds)),
-                          std::span(payload).first(lengths[random.below(7)]),
+                          std::span(payload).first(lengths[random.below(std::size(lengths))]),
                           static_cast<std::uint8_t>(random.below(8)), random.below(3));
                 if (random.one_in(2)) other.poll();
                 if (random.one_in(30)) {
                     liar.from_victim().control->consumed.lines.store(random.below(1000));
-                    liar.from_victim().control->consumed.bytes.store(random.below(1000) * 64);
+                    liar.from_victim().control->consumed.chunks.store(random.below(1000));
                 }
                 while (other.receive_done() || other.send_done()) {
                 }
@@ -542,7 +752,7 @@ TEST_P(ShmHostile, RandomFramesDoNoHarm) {
     }
 }
 
-/// Noise in the whole channel, also where the victim writes.
+/// Noise in the whole channel, also where the victim writes: densely where it means something.
 TEST_P(ShmHostile, NoiseDoesNoHarm) {
     for (std::uint64_t seed = 1; seed <= repeated(200); ++seed) {
         Random random(seed);
@@ -551,9 +761,16 @@ TEST_P(ShmHostile, NoiseDoesNoHarm) {
         ASSERT_TRUE(liar.connect());
         const TestMemory memory(process, 1 << 16);
         for (int round = 0; round < 4; ++round) {
-            for (std::byte& byte : liar.channel())
-                if (random.one_in(seed % 3 == 0 ? 1 : 4))
-                    byte = static_cast<std::byte>(random.next());
+            for (const na::shm::Direction* one : {&liar.towards_victim(), &liar.from_victim()}) {
+                const auto first = reinterpret_cast<std::byte*>(one->control);
+                const auto dense = static_cast<std::size_t>(one->ring - first) + 1024;
+                for (std::byte& byte : std::span(first, dense))
+                    if (random.one_in(seed % 3 == 0 ? 1 : 4))
+                        byte = static_cast<std::byte>(random.next());
+            }
+            for (int i = 0; i < 1000; ++i)
+                liar.channel()[random.below(static_cast<std::uint32_t>(liar.channel().size()))] =
+                    static_cast<std::byte>(random.next());
             other.post_receive({memory.pd(0, 100)});
             other.post_send({memory.pd(0, random.between(1, 1 << 16))});
             for (int i = 0; i < 20; ++i)

@@ -273,7 +273,16 @@ TestVi::TestVi(TestProcess& own_process, std::uint32_t reliability, na::Endpoint
     queues.local.rights = ka::right_rdma_write | ka::right_rdma_read;
     queues.local.tag = 1;
     queues.counters = &counters;
-    endpoint = must(process.nic->create_endpoint(queues, *this, groups));
+    auto made = must(process.nic->create_endpoint(queues, *this, groups));
+    // Others may ask for progress already.
+    const std::lock_guard guard(mutex);
+    endpoint = std::move(made);
+}
+
+TestVi::~TestVi() {
+    // Others may ask for progress until the endpoint is gone; the pointer stays till then.
+    delete endpoint.get();
+    [[maybe_unused]] const auto* gone = endpoint.release();
 }
 
 std::uint64_t TestVi::post(na::Operation operation, const na::PhysicalDescriptor* remote,
@@ -447,18 +456,23 @@ base::Result<void> RawPeer::connect(bool raw_first) {
     from_ = na::shm::Direction::at(raw_first ? second : first, geometry);
     writer.emplace(towards_);
     reader.emplace(from_);
-    reader->watch();
     return {};
 }
 
 bool RawPeer::send(na::shm::FrameKind kind, std::span<const std::byte> payload, std::uint8_t flags,
                    std::uint32_t argument) {
     const auto bytes = static_cast<std::uint32_t>(payload.size());
-    std::byte* to = writer->reserve(bytes);
-    if (to == nullptr) return false;
-    if (bytes != 0) std::memcpy(to, payload.data(), bytes);
-    writer->publish(kind, flags, bytes, argument);
+    if (!writer->reserve(bytes)) return false;
+    writer->publish(kind, flags, payload.data(), bytes, argument);
     return true;
+}
+
+std::optional<na::shm::RingChunk> RawPeer::put_in_ring(std::span<const std::byte> bytes) {
+    const auto place = writer->find_place(static_cast<std::uint32_t>(bytes.size()));
+    if (place.at == nullptr) return std::nullopt;
+    std::memcpy(place.at, bytes.data(), bytes.size());
+    writer->take_place(place);
+    return place.chunk;
 }
 
 bool RawPeer::send_words(na::shm::FrameKind kind, std::initializer_list<std::uint32_t> words,

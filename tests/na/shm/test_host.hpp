@@ -197,7 +197,7 @@ class TestVi final : public na::EndpointOwner {
            std::uint32_t small_ring = 64, std::uint32_t low_water = 16);
     TestVi(const TestVi&) = delete;
     TestVi& operator=(const TestVi&) = delete;
-    ~TestVi() override { endpoint.reset(); }
+    ~TestVi() override;
 
     std::uint64_t post_send(const std::vector<na::PhysicalDescriptor>& segments,
                             const SendOptions& options = {});
@@ -235,6 +235,41 @@ class TestVi final : public na::EndpointOwner {
 /// Polls both until both have nothing left to do. False: that never happens.
 bool drive(TestVi& one, TestVi& other, int most = 100000);
 
+// What frames say that are more than a number: the format as a peer of this version writes it,
+// declared here once more so that a change of it does not go unseen.
+struct ChunkNotice {  ///< First, Next
+    na::shm::RingChunk chunk;
+    std::uint32_t total = 0;
+};
+struct ReferenceNotice {  ///< Reference to one segment
+    std::uint32_t total = 0;
+    std::uint32_t segments = 0;
+    na::PhysicalDescriptor segment;
+};
+struct RdmaChunkNotice {  ///< RdmaWriteFirst, RdmaWriteNext
+    std::uint32_t address[2] = {};
+    std::uint32_t handle = 0;
+    std::uint32_t total = 0;
+    na::shm::RingChunk chunk;
+    void aim_at(const void* target) noexcept {
+        const auto number = reinterpret_cast<std::uint64_t>(target);
+        address[0] = static_cast<std::uint32_t>(number);
+        address[1] = static_cast<std::uint32_t>(number >> 32);
+    }
+};
+struct ReadRequestNotice {
+    std::uint64_t address = 0;
+    std::uint32_t handle = 0;
+    std::uint32_t length = 0;
+};
+struct ReadDataNotice {
+    na::shm::RingChunk chunk;
+    std::uint32_t failure = 0;
+};
+static_assert(sizeof(ChunkNotice) == 8 && sizeof(ReferenceNotice) == 24 &&
+              sizeof(RdmaChunkNotice) == 20 && sizeof(ReadRequestNotice) == 16 &&
+              sizeof(ReadDataNotice) == 8);
+
 /// A peer that the test plays itself, writing into the channel what it likes.
 class RawPeer {
   public:
@@ -257,6 +292,14 @@ class RawPeer {
     /// The same with payload of 32-bit words.
     bool send_words(na::shm::FrameKind kind, std::initializer_list<std::uint32_t> words,
                     std::uint8_t flags = 0, std::uint32_t argument = 0);
+    /// The same with payload that is one of the notices above.
+    template <class Notice>
+    bool send_notice(na::shm::FrameKind kind, const Notice& notice, std::uint8_t flags = 0,
+                     std::uint32_t argument = 0) {
+        return send(kind, std::as_bytes(std::span(&notice, 1)), flags, argument);
+    }
+    /// Puts bytes where a frame can name them; nothing, if the ring is full.
+    std::optional<na::shm::RingChunk> put_in_ring(std::span<const std::byte> bytes);
 
     na::Doorbell doorbell;
     TestClient client;
