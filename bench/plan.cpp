@@ -63,13 +63,16 @@ std::string lower_case(std::string text) {
 void add_rows_of_law(Builder& builder, const Contestants& with) {
     const ViaTool& via = with.via;
     const Ucx& ucx = with.ucx;
-    const auto ucx_latency = [&](std::size_t bytes) {
-        return builder.pair(fmt::format("latency-{}-ucx", bytes), show_bytes(bytes) + " latency",
-                            via.latency({.bytes = bytes}), ucx.latency(bytes));
+    const auto ucx_latency = [&](std::size_t bytes, Memory memory = Memory::Kmem) {
+        return builder.pair(
+            fmt::format("latency-{}{}-ucx", bytes, memory == Memory::Heap ? "-heap" : ""),
+            show_bytes(bytes) + " latency", via.latency({.bytes = bytes, .memory = memory}),
+            ucx.latency(bytes));
     };
-    const auto ucx_rate = [&](std::size_t bytes) {
-        return builder.pair(fmt::format("rate-{}-ucx", bytes), show_bytes(bytes) + " rate",
-                            via.message_rate(bytes, Memory::Heap), ucx.message_rate(bytes));
+    const auto ucx_rate = [&](std::size_t bytes, Memory memory = Memory::Kmem) {
+        return builder.pair(
+            fmt::format("rate-{}{}-ucx", bytes, memory == Memory::Heap ? "-heap" : ""),
+            show_bytes(bytes) + " rate", via.message_rate(bytes, memory), ucx.message_rate(bytes));
     };
     builder.row({"latency-8-bare",
                  "8 B latency ÷ bare one-cache-line ping-pong",
@@ -87,7 +90,7 @@ void add_rows_of_law(Builder& builder, const Contestants& with) {
                  "",
                  {ucx_latency(8)}});
     builder.row({"latency-4k-ucx",
-                 "4 KB latency ÷ UCX tag_lat",
+                 "4 KB latency, kmem memory ÷ UCX tag_lat",
                  Relation::AtMost,
                  0.8,
                  0.6,
@@ -101,7 +104,7 @@ void add_rows_of_law(Builder& builder, const Contestants& with) {
                  "",
                  {ucx_rate(8)}});
     builder.row({"stream-4k-ucx",
-                 "4 KB stream ÷ UCX tag_bw",
+                 "4 KB stream, kmem memory ÷ UCX tag_bw",
                  Relation::AtLeast,
                  1.2,
                  1.8,
@@ -109,15 +112,15 @@ void add_rows_of_law(Builder& builder, const Contestants& with) {
                  {ucx_rate(4 * kilobyte)},
                  4 * kilobyte});
     Row ahead{"ahead-ucx",
-              "128 B–4 KB ahead of UCX, latency and rate (worst advantage)",
+              "128 B–4 KB, ordinary memory, ahead of UCX, latency and rate (worst advantage)",
               Relation::Ahead,
               1,
               std::nullopt,
               "all > 1",
               {}};
     for (std::size_t bytes = 128; bytes <= 4 * kilobyte; bytes *= 2) {
-        ahead.pairs.push_back(ucx_latency(bytes));
-        ahead.pairs.push_back(ucx_rate(bytes));
+        ahead.pairs.push_back(ucx_latency(bytes, Memory::Heap));
+        ahead.pairs.push_back(ucx_rate(bytes, Memory::Heap));
     }
     builder.row(std::move(ahead));
     builder.row(
@@ -194,7 +197,8 @@ void add_rows_of_information(Builder& builder, const Contestants& with) {
         information("latency-8" + suffix, "8 B latency ÷ " + mpi.name(), via.latency({}),
                     mpi.latency(8));
         information("latency-4k" + suffix, "4 KB latency ÷ " + mpi.name(),
-                    via.latency({.bytes = 4 * kilobyte}), mpi.latency(4 * kilobyte));
+                    via.latency({.bytes = 4 * kilobyte, .memory = Memory::Heap}),
+                    mpi.latency(4 * kilobyte));
         information("rate-8" + suffix, "8 B message rate ÷ " + mpi.name(),
                     via.message_rate(8, Memory::Heap), mpi.message_rate(8));
         information("stream-4k" + suffix, "4 KB stream ÷ " + mpi.name(),

@@ -104,22 +104,20 @@ int main(int argc, char** argv) {
                static_cast<double>(options.vis);
     };
     const auto& [first, second] = measured.value();
-    const double total = each(first.total(), second.total());
     const double own = each(first.private_bytes, second.private_bytes);
     const double shared = each(first.shared_bytes, second.shared_bytes);
     const double touched = each(first.proportional_bytes, second.proportional_bytes);
     if (options.json) {
         fmt::print("{}\n", nlohmann::json{{"vis", options.vis},
-                                          {"kib_per_vi", total},
+                                          {"kib_per_vi", touched},
                                           {"private_kib_per_vi", own},
-                                          {"shared_kib_per_vi", shared},
-                                          {"touched_kib_per_vi", touched}}
+                                          {"shared_limit_kib_per_vi", shared}}
                                .dump());
     } else {
         fmt::print(
-            "{:.1f} KiB a connected VI, both ends: {:.1f} private, {:.1f} shared "
-            "({:.1f} touched after a message each way)\n",
-            total, own, shared, touched);
+            "{:.1f} KiB a connected VI, both ends, after a message each way: {:.1f} private; "
+            "shared memory may grow to {:.1f} with traffic\n",
+            touched, own, shared);
     }
     return 0;
 }

@@ -16,7 +16,7 @@ enum class Memory { Heap, Kmem };
 
 struct PingPongForm {
     std::size_t bytes = 8;
-    Memory memory = Memory::Heap;
+    Memory memory = Memory::Kmem;
     std::optional<std::size_t> idle_vis = {};  ///< given, even as 0: through a completion queue
     bool block = false;                        ///< wait blocking instead of polling
     bool one_core = false;                     ///< both processes on the first core

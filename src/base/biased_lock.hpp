@@ -53,9 +53,16 @@ class BiasedLock {
 
   private:
     static constexpr std::uint32_t turns_to_own = 256;
+#if defined(VIA_THREAD_SANITIZER)
+    static constexpr bool somebody_may_own_it = false;  // it does not know the kernel's barrier
+#else
+    static constexpr bool somebody_may_own_it = true;
+#endif
 
     /// Another name for a thread that lives; one instruction.
-    [[nodiscard]] static const void* this_thread() noexcept { return __builtin_thread_pointer(); }
+    [[nodiscard]] static const void* this_thread() noexcept {
+        return __builtin_thread_pointer();
+    }
 
     [[gnu::always_inline, nodiscard]] inline bool enter_as_owner() noexcept {
         const void* self = this_thread();
@@ -86,7 +93,7 @@ class BiasedLock {
                     sched_yield();
             }
         }
-#if !defined(VIA_THREAD_SANITIZER)  // which does not know the kernel's barrier
+        if (!somebody_may_own_it) return;
         const void* self = this_thread();
         if (last_ != self) {
             last_ = self;
@@ -97,7 +104,6 @@ class BiasedLock {
             return;
         candidate_ = self;
         owner_.store(self, std::memory_order_relaxed);
-#endif
     }
 
     std::atomic<const void*> owner_{nullptr};

@@ -37,7 +37,12 @@ Result<std::unique_ptr<EventLoop>> EventLoop::create(Tick tick, Nanoseconds peri
         failure = error.code();
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failure) return system_error(failure.value(), "cannot start the service thread");
+    if (failure) {
+        Error error = system_error(failure.value(), "cannot start the service thread");
+        // Its stack is memory, too.
+        if (failure.value() == EAGAIN) error.sentence += MemoryLimits().text();
+        return error;
+    }
     pthread_setname_np(loop->thread_.native_handle(), "viaduct");
     return loop;
 }
@@ -86,6 +91,23 @@ void EventLoop::wake() noexcept {
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
+void EventLoop::finish_running() {
+    if (on_loop_thread()) return;
+    std::unique_lock lock(mutex_);
+    const std::uint64_t turn = turns_;
+    idle_.wait(lock, [&] { return !running_ || turns_ != turn; });
+}
+
+void EventLoop::end_turn() noexcept {
+    {
+        const std::lock_guard guard(mutex_);
+        running_fd_ = -1;
+        running_ = false;
+        ++turns_;
+    }
+    idle_.notify_all();
+}
+
 void EventLoop::run() {
     this_thread_owns_no_locks = true;
     Nanoseconds next_tick = 0;
@@ -113,13 +135,10 @@ void EventLoop::run() {
                 if (found == watches_.end()) continue;
                 callback = found->second;
                 running_fd_ = fd;
+                running_ = true;
             }
             (*callback)();
-            {
-                const std::lock_guard guard(mutex_);
-                running_fd_ = -1;
-            }
-            idle_.notify_all();
+            end_turn();
         }
         for (;;) {
             Callback next;
@@ -129,14 +148,21 @@ void EventLoop::run() {
                 if (posted_.empty()) break;
                 next = std::move(posted_.front());
                 posted_.pop_front();
+                running_ = true;
             }
             next();
+            end_turn();
         }
         if (ticking_.load() && next_tick != 0 && monotonic_now() >= next_tick) {
             // Cleared first: a request made while the tick runs is not lost.
             ticking_.store(false);
             next_tick = 0;
+            {
+                const std::lock_guard guard(mutex_);
+                running_ = true;
+            }
             if (tick_()) ticking_.store(true);
+            end_turn();
         }
     }
 }

@@ -37,6 +37,9 @@ class EventLoop {
     void unwatch(int fd);
     void post(Callback callback);
     void start_ticking();
+    /// What the loop's thread is doing when this is called has ended when it returns: what the
+    /// caller has forbidden before does not go on. Inside a callback it returns at once.
+    void finish_running();
     [[nodiscard]] bool on_loop_thread() const noexcept {
         return std::this_thread::get_id() == thread_.get_id();
     }
@@ -45,6 +48,7 @@ class EventLoop {
     EventLoop() = default;
     void run();
     void wake() noexcept;
+    void end_turn() noexcept;
 
     UniqueFd epoll_;
     UniqueFd wake_;
@@ -55,6 +59,8 @@ class EventLoop {
     std::map<int, std::shared_ptr<Callback>> watches_;
     std::deque<Callback> posted_;
     int running_fd_ = -1;
+    bool running_ = false;     ///< any callback
+    std::uint64_t turns_ = 0;  ///< callbacks that have ended
     bool stopping_ = false;
     std::atomic<bool> ticking_{false};
     std::thread thread_;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/result.hpp"
 
+#include <sys/resource.h>
+
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace via::base {
@@ -50,6 +53,21 @@ std::string_view code_name(Code code) noexcept {
     return "unknown";
 }
 
+MemoryLimits::MemoryLimits() noexcept {
+    struct {
+        const char* name;
+        decltype(RLIMIT_AS) resource;
+    } const all[] = {{"RLIMIT_AS", RLIMIT_AS}, {"RLIMIT_DATA", RLIMIT_DATA}};
+    for (const auto& each : all) {
+        rlimit limit{};
+        if (getrlimit(each.resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+        const int written =
+            std::snprintf(text_ + length_, sizeof text_ - length_, "; %s is %llu bytes", each.name,
+                          static_cast<unsigned long long>(limit.rlim_cur));
+        length_ += static_cast<std::size_t>(written);
+    }
+}
+
 Error system_error(int error_number, std::string_view what_was_tried) {
     Code code = Code::System;
     switch (error_number) {
@@ -80,6 +98,12 @@ Error system_error(int error_number, std::string_view what_was_tried) {
     sentence += " (errno ";
     sentence += std::to_string(error_number);
     sentence += ")";
+    if (error_number == EMFILE) {
+        rlimit limit{};
+        getrlimit(RLIMIT_NOFILE, &limit);
+        sentence += "; RLIMIT_NOFILE is " + std::to_string(limit.rlim_cur);
+    }
+    if (error_number == ENOMEM) sentence += MemoryLimits().text();
     return Error{code, std::move(sentence)};
 }
 

@@ -2,6 +2,7 @@
 // Errors inside Viaduct: a code for programs and a sentence for people.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -42,7 +43,20 @@ struct Error {
 /// A failure of a system call: "<what was tried>: <strerror> (errno n)". Maps ENOMEM, EMFILE,
 /// ENFILE, ENOSPC, ENOBUFS and EAGAIN (a limit of the user) to OutOfResources, EACCES and EPERM to
 /// PermissionDenied, ETIMEDOUT to Timeout and everything else to System.
+/// Where a limit of this process is the likely reason, it is named with its value: RLIMIT_NOFILE at
+/// EMFILE, MemoryLimits at ENOMEM.
 [[nodiscard]] Error system_error(int error_number, std::string_view what_was_tried);
+
+/// "; RLIMIT_AS is 1048576 bytes", for each limit of memory that this process has; else empty.
+class MemoryLimits {
+  public:
+    MemoryLimits() noexcept;
+    [[nodiscard]] std::string_view text() const noexcept { return {text_, length_}; }
+
+  private:
+    char text_[128] = {};  // where memory is short, none is asked for
+    std::size_t length_ = 0;
+};
 
 template <class T>
 class [[nodiscard]] Result {

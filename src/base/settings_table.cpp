@@ -76,9 +76,13 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         bytes("VIA_SHM_CHUNK_BYTES", "4k", 256, 32 * kilo,
               "In what portions a message goes through the byte ring, so that the copies of "
               "sender and receiver overlap."),
+        bytes(
+            "VIA_SHM_KMEM_BYTES", "2k", 64, 1 * giga,
+            "From this size on a message in kmem memory moves inside a host with one copy, out of "
+            "the peer's mapping, instead of through the byte ring."),
         bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,
-              "From this size on a message inside a host moves with one copy (kmem or CMA) "
-              "instead of through the byte ring."),
+              "From this size on any message moves inside a host with one copy (kmem or CMA), if "
+              "that is possible, instead of through the byte ring."),
         number("VIA_SPIN_US", "50", 0, 1000000,
                "How many microseconds a blocking wait polls before it sleeps."),
         flag("VIA_STRICT_PTAG", "0",

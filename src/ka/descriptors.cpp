@@ -51,6 +51,11 @@ std::uint64_t descriptor_limit() noexcept {
 }
 
 Error name_descriptor_limit(Error error, const char* whose) {
+    constexpr std::string_view named = "; RLIMIT_NOFILE is ";
+    if (const std::size_t at = error.sentence.find(named); at != std::string::npos) {
+        error.sentence.insert(at + 2, std::string(whose) + " ");
+        return error;
+    }
     const UniqueFd probe(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (probe.valid() || (errno != EMFILE && errno != ENFILE)) return error;
     error.code = Code::OutOfResources;

@@ -102,9 +102,10 @@ class Endpoint {
     virtual void ring_send() = 0;
     /// A send of one segment while nothing else waits: true if it is done already, with its data on
     /// the way. So a chain that would leave the PD ring the moment it entered it never enters it.
-    [[nodiscard]] virtual bool send_at_once(const void* data, std::uint32_t bytes,
+    /// `in_kmem`: the data lies in memory that the peer can map.
+    [[nodiscard]] virtual bool send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
                                             bool has_immediate, std::uint32_t immediate) {
-        (void)data, (void)bytes, (void)has_immediate, (void)immediate;
+        (void)data, (void)bytes, (void)in_kmem, (void)has_immediate, (void)immediate;
         return false;
     }
     /// Moves what can be moved in both directions, completes entries, reports events. Cheap when

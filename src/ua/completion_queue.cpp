@@ -109,7 +109,8 @@ bool CompletionQueue::poll_for_program(CompletionEntry& entry) {
         left_to_service_.store(false, std::memory_order_relaxed);
         nic_->process().look_after();
     }
-    group_->poll();
+    if (group_->poll()) return pop(entry);
+    base::cpu_relax();
     return pop(entry);
 }
 

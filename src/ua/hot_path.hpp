@@ -22,8 +22,8 @@ namespace via::ua {
     return sizeof(VIP_CONTROL_SEGMENT) + std::uint64_t{segments} * sizeof(VIP_DATA_SEGMENT);
 }
 
-/// A descriptor with one data segment, in the region that was looked up last. The region, or null:
-/// post it the long way.
+/// A descriptor with one data segment, in the region that was looked up last for descriptors. The
+/// region, or null: post it the long way.
 inline const ka::Region* VirtualInterface::plain_descriptor(
     const VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle,
     const na::WorkQueue& work) const noexcept {
@@ -67,14 +67,17 @@ inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor,
     if (region == nullptr) return false;
     const std::uint32_t control = descriptor->CS.Control;
     const VIP_DATA_SEGMENT segment = descriptor->DS[0].Local;
+    if (segment.Handle != memory_handle) {
+        region = data_cache_.hit(rmmt_, segment.Handle);
+        if (region == nullptr || !tag_matches(*region)) return false;
+    }
     if ((control & ~std::uint32_t{VIP_CONTROL_IMMEDIATE}) != 0 || segment.Length == 0 ||
         segment.Length != descriptor->CS.Length || segment.Length > max_transfer_bytes_ ||
-        segment.Handle != memory_handle ||
         !region->contains(segment.Data.AddressBits, segment.Length))
         return false;
-    if (!endpoint_->send_at_once(segment.Data.Address, segment.Length,
-                                 (control & VIP_CONTROL_IMMEDIATE) != 0,
-                                 descriptor->CS.ImmediateData))
+    if (!endpoint_->send_at_once(
+            segment.Data.Address, segment.Length, region->arena != ka::no_arena,
+            (control & VIP_CONTROL_IMMEDIATE) != 0, descriptor->CS.ImmediateData))
         return false;
     link_plain(work, descriptor, memory_handle);
     work.post_done(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, na::status_op_send,

@@ -153,6 +153,8 @@ void Nic::close() {
     }
     for (const std::uint64_t request : unanswered)
         [[maybe_unused]] const auto rejected = device_->connect_reject(request);
+    // No handler runs any more.
+    process_.service().finish_running();
 }
 
 base::Result<ka::ProtectionTag> Nic::create_tag() {
@@ -344,6 +346,7 @@ base::Result<void> Nic::destroy_vi(VirtualInterface& vi, std::uint64_t handle) {
         vis_.erase(handle);
     }
     vi_table().give_back(handle);
+    process_.service().finish_running();  // a handler of this VI, perhaps
     return {};
 }
 
@@ -367,13 +370,17 @@ base::Result<void> Nic::destroy_cq(CompletionQueue& cq, std::uint64_t handle) {
         cqs_.erase(handle);
     }
     cq_table().give_back(handle);
+    process_.service().finish_running();
     return {};
 }
 
 void Nic::set_error_handler(ErrorHandler handler, VIP_PVOID context) {
-    const std::lock_guard guard(handler_mutex_);
-    handler_ = handler;
-    handler_context_ = context;
+    {
+        const std::lock_guard guard(handler_mutex_);
+        handler_ = handler;
+        handler_context_ = context;
+    }
+    process_.service().finish_running();  // the handler before it, perhaps
 }
 
 void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) {

@@ -490,9 +490,10 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
                                    VIP_DESCRIPTOR*& descriptor) {
     DoneOutcome outcome = DoneOutcome::NotDone;
     na::Doorbell& doorbell = *doorbell_;
+    Process& process = nic_->process();
     bool slept = false;
     wait_until(
-        doorbell, nic_->process().spin(), deadline,
+        doorbell, process.spin(), deadline,
         [&] {
             outcome = done(expected, which, descriptor);
             return outcome != DoneOutcome::NotDone;
@@ -501,14 +502,20 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
             const base::BiasedGuard guard(lock_);
             if (!is(expected)) return;
             endpoint_->arm(na::Wakes::Sleeper);
+            // What came may have left something to do that no arrival tells of.
+            if (endpoint_->unfinished()) process.look_after();
             if (std::exchange(slept, true)) return;
             ++sleepers_;
             queues_->counters->sleeps.add();
         },
         [] { return false; });  // done() gives way itself
     if (slept) {
-        const base::BiasedGuard guard(lock_);
-        if (sleepers_ != 0) --sleepers_;
+        {
+            const base::BiasedGuard guard(lock_);
+            if (sleepers_ != 0) --sleepers_;
+        }
+        // Now the service thread has to watch again whether the program polls.
+        process.look_after();
     }
     return outcome;
 }
@@ -554,6 +561,8 @@ bool VirtualInterface::progress(bool nudge_peer) {
     }
     const bool unfinished = state_ == ViState::Connected && endpoint_->unfinished();
     if (nudge_peer && unfinished) endpoint_->nudge();
+    // The poll group's thread may go to sleep and leave the rest to the service thread.
+    if (!nudge_peer && unfinished) nic_->process().look_after();
     return unfinished || (nudge_peer && moved && state_ == ViState::Connected);
 }
 

@@ -98,7 +98,11 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE* V
                 cq->group()->arm(na::Wakes::Sleeper);
             },
             [&] { return cq->should_yield(); });
-        if (slept) cq->sleeper_leaves();
+        if (slept) {
+            cq->sleeper_leaves();
+            // Now the service thread has to watch again whether the program polls.
+            nic->process().look_after();
+        }
         if (destroyed) return vipl::bad_cq("VipCQWait");
         if (!found)
             return failed("VipCQWait", VIP_TIMEOUT,

@@ -2,20 +2,30 @@
 // The C border: no exception leaves it. What throws below is running out of memory.
 #pragma once
 
+#include <cstdio>
 #include <exception>
 #include <new>
 
+#include "base/result.hpp"
 #include "ua/tables.hpp"
 #include "vipl/error_text.hpp"
 
 namespace via::vipl {
+
+inline VIP_RETURN out_of_memory(const char* function) noexcept {
+    const base::MemoryLimits limits;
+    char sentence[160];
+    std::snprintf(sentence, sizeof sentence, "out of memory%.*s",
+                  static_cast<int>(limits.text().size()), limits.text().data());
+    return failed(function, VIP_ERROR_RESOURCE, sentence);
+}
 
 template <class Body>
 VIP_RETURN guarded(const char* function, Body body) noexcept {
     try {
         return body();
     } catch (const std::bad_alloc&) {
-        return failed(function, VIP_ERROR_RESOURCE, "out of memory");
+        return out_of_memory(function);
     } catch (const std::exception& error) {
         return failed(function, VIP_ERROR_RESOURCE, error.what());
     }

@@ -138,6 +138,28 @@ TEST(EventLoop, ACallbackMayEndItsOwnWatch) {
     loop->unwatch(bell.fd.get());
 }
 
+TEST(EventLoop, FinishRunningWaitsForWhatRuns) {
+    auto loop = EventLoop::create([] { return false; }, 1'000'000).value();
+    loop->finish_running();  // nothing does
+    std::atomic<bool> begun{false};
+    std::atomic<bool> go_on{false};
+    std::atomic<bool> ended{false};
+    const Deadline deadline = Deadline::after_milliseconds(60000);
+    loop->post([&] {
+        loop->finish_running();  // by itself: does not wait for itself
+        begun = true;
+        while (!go_on && !deadline.expired())
+            std::this_thread::yield();
+        ended = true;
+    });
+    while (!begun && !deadline.expired())
+        std::this_thread::yield();
+    std::thread helper([&] { go_on = true; });
+    loop->finish_running();
+    EXPECT_TRUE(ended);
+    helper.join();
+}
+
 TEST(EventLoop, TicksUntilTheTickSaysEnough) {
     Tally ticks;
     const auto loop = make_loop([&] { return ticks.add() % 3 != 0; });

@@ -2,6 +2,7 @@
 #include "base/result.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <memory>
@@ -73,6 +74,22 @@ TEST(SystemError, MapsNumbersToCodes) {
         EXPECT_EQ(system_error(number, "x").code, Code::PermissionDenied) << number;
     EXPECT_EQ(system_error(ETIMEDOUT, "x").code, Code::Timeout);
     EXPECT_EQ(system_error(EIO, "x").code, Code::System);
+}
+
+TEST(SystemError, NamesTheLimitThatWasMet) {
+    rlimit descriptors{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+    EXPECT_EQ(system_error(EMFILE, "cannot open").sentence,
+              "cannot open: Too many open files (errno 24); RLIMIT_NOFILE is " +
+                  std::to_string(descriptors.rlim_cur));
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+    const rlimit limited{std::uint64_t{1} << 46, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_DATA, &limited), 0);
+    EXPECT_NE(system_error(ENOMEM, "cannot map")
+                  .sentence.find("(errno 12); RLIMIT_DATA is 70368744177664 bytes"),
+              std::string::npos);
+    EXPECT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
 }
 
 }  // namespace

@@ -99,26 +99,29 @@ TEST_P(Channel, CarriesEverythingInTurns) {
         Random random(seed);
         // Now the one is ahead, now the other, now both keep pace.
         const std::uint64_t frames = std::min<std::uint64_t>(8 * 4 * GetParam().lines, 3000) + 500;
+        bool all_told = true;  // the consumer found nothing more, and said so
         while (consumer.taken < frames) {
-            const bool nothing_under_way = consumer.taken == producer.written;
             const std::uint32_t burst = random.between(1, random.one_in(3) ? 4000 : 5);
             std::uint32_t made = 0;
             while (made < burst && producer.step())
                 ++made;
             // Nobody would ever come to make room.
-            ASSERT_TRUE(made != 0 || !nothing_under_way) << "stuck at " << producer.written;
+            ASSERT_TRUE(made != 0 || !all_told) << "stuck at " << producer.written;
+            all_told = false;
             const std::uint32_t appetite = random.between(1, random.one_in(3) ? 4000 : 5);
             for (std::uint32_t i = 0; i < appetite; ++i) {
                 const auto step = consumer.step();
                 ASSERT_NE(step, StreamConsumer::Step::Wrong);
                 if (step == StreamConsumer::Step::Nothing) {
                     ASSERT_EQ(consumer.taken, producer.written);
+                    all_told = true;
                     break;
                 }
             }
         }
         EXPECT_GT(producer.frames_full + producer.ring_full, 0U);
         EXPECT_GT(consumer.chunks, 0U);
+        EXPECT_GT(consumer.glances, 0U);
         EXPECT_GT(consumer.rounds, 0U);
         EXPECT_LE(consumer.ring_seen, GetParam().ring);
     }
@@ -326,8 +329,13 @@ TEST_P(Channel, NoChunkLiesWhereAnotherIsUnderWay) {
             while (!ledger.put(bytes)) {
                 ASSERT_FALSE(HasFailure());
                 ++full;
-                ASSERT_FALSE(ledger.under_way.empty()) << "no room for " << bytes << " bytes";
-                ASSERT_TRUE(ledger.take());
+                if (!ledger.under_way.empty()) {
+                    ASSERT_TRUE(ledger.take());
+                    continue;
+                }
+                ledger.reader.publish_the_rest();
+                ASSERT_TRUE(ledger.put(bytes)) << "no room for " << bytes << " bytes";
+                break;
             }
         }
         ledger.take_all();
@@ -653,6 +661,65 @@ TEST(ChannelReader, WaitsForTheFirstCell) {
     first.header.store(word);
     EXPECT_TRUE(reader.arrival_visible());
     EXPECT_EQ(reader.look(frame), ChannelReader::Look::Frame);
+}
+
+/// One number tells every kind that is alone in its cell, in either lap, from all else.
+TEST(ChannelReader, KnowsAtAGlanceWhatStandsThere) {
+    const GuardedMemory memory(small_geometry.direction_bytes);
+    const Direction direction = Direction::at(memory.data(), small_geometry);
+    ChannelWriter writer(direction);
+    ChannelReader reader(direction);
+    Cell& cell = direction.lines[0].cells[0];
+    for (const bool lap : {true, false}) {
+        for (std::uint64_t tag = 0; tag <= 0xFF; ++tag) {
+            const std::uint64_t word = tag << tag_shift | 0x00010008DEADBEEF;
+            cell.header.store(word);
+            std::uint64_t seen = 0;
+            const std::uint64_t there = reader.peek(seen);
+            EXPECT_EQ(seen, word);
+            EXPECT_EQ(ChannelReader::is_arrival(there), is_present(word, lap)) << tag;
+            EXPECT_EQ(reader.arrival_visible(), is_present(word, lap)) << tag;
+            for (unsigned kind = 1; kind < 32; ++kind)
+                EXPECT_EQ(there == kind, tag == (kind | (lap ? 0x20U : 0U))) << tag;
+        }
+        cell.payload.store(0x0123456789ABCDEF);
+        EXPECT_EQ(reader.small_payload(), 0x0123456789ABCDEFU);
+        // Once around.
+        const std::array<std::byte, max_inline_bytes> payload{};
+        for (std::uint32_t i = 0; i < small_geometry.frame_lines; ++i) {
+            FrameHeader frame;
+            ASSERT_TRUE(writer.reserve(max_inline_bytes));
+            writer.publish(FrameKind::Inline, 0, payload.data(), max_inline_bytes, 0);
+            ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
+            reader.advance(frame);
+        }
+    }
+}
+
+/// What was taken is told in the end, once, and no more than that.
+TEST(ChannelReader, TellsTheRestWhenAsked) {
+    const GuardedMemory memory(small_geometry.direction_bytes);
+    const Direction direction = Direction::at(memory.data(), small_geometry);
+    auto& told = direction.control->consumed;
+    Ledger ledger(direction, memory);
+    for (int i = 0; i < 8; ++i)
+        ASSERT_TRUE(ledger.put(128));
+    ledger.reader.publish_the_rest();
+    EXPECT_EQ(told.chunks.load(), 0U) << "nothing was taken";
+    ledger.take_all();
+    ASSERT_FALSE(HasFailure());
+    ASSERT_EQ(told.chunks.load(), 8U) << "each of these is an eighth of the ring";
+    ASSERT_TRUE(ledger.put(1));
+    ASSERT_TRUE(ledger.put(1));
+    ASSERT_TRUE(ledger.take());
+    EXPECT_EQ(told.chunks.load(), 8U);
+    ledger.reader.publish_the_rest();
+    EXPECT_EQ(told.chunks.load(), 9U);
+    EXPECT_EQ(told.lines.load(), 2U);
+    // Without news nothing is written.
+    told.chunks.store(77);
+    ledger.reader.publish_the_rest();
+    EXPECT_EQ(told.chunks.load(), 77U);
 }
 
 // ---- A hostile other side ------------------------------------------------------------------

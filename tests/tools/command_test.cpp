@@ -87,7 +87,7 @@ TEST_F(Commands, PingpongExactForm) {
         measured(with({"pingpong", "--device", "shm0", "--bytes", "8"}, brief));
     expect_pingpong(result, 8);
     EXPECT_EQ(result["device"], "shm0");
-    EXPECT_EQ(result["memory"], "heap");
+    EXPECT_EQ(result["memory"], "kmem");
     EXPECT_EQ(result["wait"], "poll");
 }
 

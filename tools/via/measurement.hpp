@@ -26,7 +26,7 @@ struct MeasurementOptions {
     std::optional<std::uint64_t> warmup;
     std::uint32_t repetitions = 5;
     double seconds = 1;
-    std::string memory = "heap";
+    std::string memory = "kmem";
     std::string wait = "poll";
     std::string reliability = "delivery";
     std::string operation = "send";

@@ -36,7 +36,7 @@ struct SessionTerms {
 /// For one size.
 struct TestTerms {
     Program program = Program::Pingpong;
-    MemoryKind memory = MemoryKind::Heap;
+    MemoryKind memory = MemoryKind::Kmem;
     std::uint64_t bytes = 8;
     std::uint32_t window = 1;   ///< receives posted ahead; operations under way
     std::uint32_t buffers = 1;  ///< on each side, used in turn

@@ -22,9 +22,11 @@ ShmSettings ShmSettings::read() {
     settings.geometry.direction_bytes = std::max(settings.geometry.direction_bytes, least);
     settings.inline_frames = all.flag("VIA_SHM_INLINE");
     settings.chunk_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_CHUNK_BYTES"));
+    settings.kmem_bytes = static_cast<std::uint32_t>(all.number("VIA_SHM_KMEM_BYTES"));
     settings.single_copy_bytes =
         static_cast<std::uint32_t>(all.number("VIA_SHM_SINGLE_COPY_BYTES"));
     settings.allowed = allowed_paths();
+    settings.kmem_bytes = std::min(settings.kmem_bytes, settings.single_copy_bytes);
     return settings;
 }
 
@@ -113,8 +115,15 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
 }
 
 void ShmEndpoint::wake_groups() {
+    left_to_ring_.store(false, std::memory_order_relaxed);
     for (ShmPollGroup* group : groups_)
         if (group != nullptr) group->woken(*this);
+}
+
+bool ShmEndpoint::may_be_left_to_ring() {
+    // Before progress() takes the VI's lock: whoever posts after it sees this.
+    left_to_ring_.store(true, std::memory_order_relaxed);
+    return !owner_.progress();
 }
 
 void ShmEndpoint::arm(Wakes wakes) {

@@ -28,6 +28,7 @@ struct ShmSettings {
     Geometry geometry;
     bool inline_frames = true;
     std::uint32_t chunk_bytes = 4096;
+    std::uint32_t kmem_bytes = 2048;
     std::uint32_t single_copy_bytes = 16384;
     AllowedPaths allowed;
     [[nodiscard]] static ShmSettings read();
@@ -45,8 +46,8 @@ class ShmEndpoint final : public Endpoint {
                                             std::uint32_t remote_index, bool peer_has_barrier);
 
     void ring_send() override;
-    [[nodiscard]] bool send_at_once(const void* data, std::uint32_t bytes, bool has_immediate,
-                                    std::uint32_t immediate) override;
+    [[nodiscard]] bool send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
+                                    bool has_immediate, std::uint32_t immediate) override;
     bool poll() override;
     void arm(Wakes wakes) override;
     [[nodiscard]] bool unfinished() const override;
@@ -72,6 +73,9 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
     /// Its poll groups look at it from now on.
     void wake_groups();
+    /// Has it nothing to do until the peer rings? If it gets something to do later, it wakes its
+    /// groups itself. Not under the VI's lock.
+    [[nodiscard]] bool may_be_left_to_ring();
     [[nodiscard]] bool connects_to(const PeerProcess& peer) const noexcept {
         return peer_identity_.load(std::memory_order_acquire) == &peer;
     }
@@ -171,7 +175,8 @@ class ShmEndpoint final : public Endpoint {
     bool send_reference(const ChainHead& head);
     void gather(std::byte* to, std::uint32_t first, std::uint32_t offset,
                 std::uint32_t bytes) noexcept;
-    [[nodiscard]] bool peer_can_fetch(const ChainHead& head);
+    [[nodiscard]] bool goes_by_reference(const ChainHead& head);
+    [[nodiscard]] bool peer_can_map(const ChainHead& head);
     void finish_send(std::uint32_t length, base::DataPath path, bool by_reference);
     void flush_outgoing();
     bool serve_reads();
@@ -240,7 +245,8 @@ class ShmEndpoint final : public Endpoint {
     std::array<ShmPollGroup*, 2> groups_;  ///< different ones or null
     const std::uint32_t index_;
     const ka::RmmtView rmmt_;
-    ka::CachedRegion region_cache_;
+    ka::CachedRegion region_cache_;       ///< of the receives
+    ka::CachedRegion send_region_cache_;  ///< of the sends
     ShmSettings settings_;
 
     std::atomic<bool> live_{false};
@@ -262,6 +268,7 @@ class ShmEndpoint final : public Endpoint {
     bool closed_reported_ = false;
     std::atomic<bool> peer_gone_{false};
     std::atomic<bool> rung_{false};
+    std::atomic<bool> left_to_ring_{false};  ///< perhaps, by one of its groups
 
     std::uint32_t send_offset_ = 0;  ///< progress of the front chain when it goes in chunks
     std::uint64_t acknowledge_cursor_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 /// What the two ends tell each other through the kernel agent.
 struct Parameters {
-    static constexpr std::uint32_t current = 0x53484D31;  // "SHM1": changes with the channel format
+    static constexpr std::uint32_t current = 0x53484D32;  // "SHM2": changes with the channel format
     std::uint32_t format = current;
     std::uint32_t frame_lines = 0;
     std::uint32_t direction_bytes = 0;
@@ -212,6 +212,14 @@ void ShmNicAgent::connection_lost(std::uint64_t connection) {
 }
 
 base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&& established) {
+    // If this end can not take it up, the other must not go on believing in it.
+    struct Abandon {
+        ka::AgentClient* agent;
+        std::uint64_t connection;
+        ~Abandon() {
+            if (agent != nullptr) agent->disconnected(connection);
+        }
+    } abandon{&agent_, established.connection};
     const Parameters remote = decode_parameters(established.remote_parameters);
     if (remote.format != Parameters::current)
         return base::Result<void>(base::Code::NotSupported,
@@ -223,6 +231,7 @@ base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&&
     if (!peer) return std::move(peer).error();
     auto attached = endpoint.attach(std::move(established), geometry, peer.value(),
                                     remote.endpoint_index, remote.has_barrier != 0);
+    if (attached) abandon.agent = nullptr;
     // Its end may have been noticed before there was an endpoint to tell.
     if (attached && peer.value()->gone()) endpoint.peer_died();
     return attached;

@@ -31,7 +31,8 @@ bool ShmPollGroup::poll() {
         found = true;
     }
     ++polls_;
-    if (!found && polls_ % polls_per_look == 0) {
+    // Also while others keep this group busy.
+    if (polls_ % polls_per_look == 0) {
         bool shares = false;
         for (Active& active : active_) {
             active.endpoint->owner().progress();  // peer's state, unfinished sends
@@ -76,13 +77,14 @@ bool ShmPollGroup::take_woken() {
     return !woken.empty();
 }
 
-/// Endpoints that were silent since the last sweep are left to ring.
+/// Endpoints that were silent since the last sweep are left to ring, unless they wait for
+/// something that no ring tells of.
 void ShmPollGroup::sweep() {
     polls_ = 0;
     ++sweeps_;
     if (active_.size() <= 1) return;
     const auto silent_from = std::partition(active_.begin(), active_.end(), [&](const Active& a) {
-        return sweeps_ - a.last_arrival <= 1;
+        return sweeps_ - a.last_arrival <= 1 || !a.endpoint->may_be_left_to_ring();
     });
     if (silent_from == active_.end()) return;
     // If nobody but the service thread polls, it must be woken for them, too.

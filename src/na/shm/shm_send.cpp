@@ -15,14 +15,20 @@ constexpr std::uint32_t inline_references = 2;
 void ShmEndpoint::ring_send() {
     while (queues_.send.has_work() && start_next()) {
     }
+    // When there is room again, nothing rings.
+    if (queues_.send.has_unstarted() && left_to_ring_.load(std::memory_order_relaxed)) [[unlikely]]
+        wake_groups();
     ring_if_wanted();
 }
 
-bool ShmEndpoint::send_at_once(const void* data, std::uint32_t bytes, bool has_immediate,
-                               std::uint32_t immediate) {
+bool ShmEndpoint::send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
+                               bool has_immediate, std::uint32_t immediate) {
     if (!sends_at_once_ || outbox_) [[unlikely]]
         return false;
-    if (bytes > max_inline_bytes) return send_chunk_at_once(data, bytes, has_immediate, immediate);
+    if (bytes > max_inline_bytes) {
+        if (in_kmem && bytes >= settings_.kmem_bytes) return false;
+        return send_chunk_at_once(data, bytes, has_immediate, immediate);
+    }
     if (!writer_->reserve(bytes)) [[unlikely]]
         return false;
     writer_->publish(FrameKind::Inline, has_immediate ? frame_immediate : 0, data, bytes,
@@ -62,9 +68,7 @@ bool ShmEndpoint::start_next() {
         case Operation::Send:
             if (head.length <= max_inline_bytes && (settings_.inline_frames || head.length == 0))
                 return send_inline(head);
-            if (send_offset_ == 0 && head.length >= settings_.single_copy_bytes &&
-                peer_can_fetch(head))
-                return send_reference(head);
+            if (send_offset_ == 0 && goes_by_reference(head)) return send_reference(head);
             return send_chunks(head);
         case Operation::RdmaWrite:
             return rdma_write(head);
@@ -149,26 +153,35 @@ bool ShmEndpoint::send_chunks(const ChainHead& head) {
     return true;
 }
 
-bool ShmEndpoint::peer_can_fetch(const ChainHead& head) {
-    const auto& theirs = reader_->control().producer;
-    if (static_cast<PullAbility>(theirs.can_pull.load(std::memory_order_acquire)) ==
-        PullAbility::Yes)
-        return true;
-    if (!settings_.allowed.kmem || theirs.can_map.load(std::memory_order_acquire) == 0)
+/// Will the peer fetch the message from this side's memory? Long ones from any memory that it can
+/// read; shorter ones only from memory that it can map, because a system call would cost more than
+/// the second copy.
+bool ShmEndpoint::goes_by_reference(const ChainHead& head) {
+    if (head.length < settings_.kmem_bytes) return false;
+    if (peer_can_map(head)) return true;
+    return head.length >= settings_.single_copy_bytes &&
+           static_cast<PullAbility>(reader_->control().producer.can_pull.load(
+               std::memory_order_acquire)) == PullAbility::Yes;
+}
+
+/// Has the peer mapped every arena that the message lies in? If not, they are offered to it.
+bool ShmEndpoint::peer_can_map(const ChainHead& head) {
+    if (!settings_.allowed.kmem ||
+        reader_->control().producer.can_map.load(std::memory_order_acquire) == 0)
         return false;
-    // Without CMA the peer must have mapped every arena that the message lies in.
     bool all_mapped = true;
     for (std::uint32_t i = 0; i < head.segments; ++i) {
         const PhysicalDescriptor& pd = queues_.send.pds.at(1 + i);
-        ka::Region region;
-        if (!agent_.rmmt().find(pd.handle, region) || region.arena == ka::no_arena) return false;
-        if (arenas_mapped_.contains(region.arena)) continue;
+        const ka::Region* region;
+        if (!send_region_cache_.find(rmmt_, pd.handle, region) || region->arena == ka::no_arena)
+            return false;
+        if (arenas_mapped_.contains(region->arena)) continue;
         all_mapped = false;
-        if (arenas_offered_.contains(region.arena)) continue;
+        if (arenas_offered_.contains(region->arena)) continue;
         if (!writer_->reserve(0)) continue;
-        writer_->publish(FrameKind::ArenaOffer, 0, nullptr, 0, region.arena);
+        writer_->publish(FrameKind::ArenaOffer, 0, nullptr, 0, region->arena);
         published_ = true;
-        arenas_offered_.insert(region.arena);
+        arenas_offered_.insert(region->arena);
     }
     return all_mapped;
 }

@@ -118,6 +118,56 @@ TEST_F(ShmGroup, FindsTheEndOfSilentEndpoints) {
         EXPECT_EQ(connection->receiver.take_events(), 0U);
 }
 
+/// Sends of one endpoint that wait for room: nothing arrives that could tell of it.
+TEST_F(ShmGroup, DoesNotForgetSendsThatWaitForRoom) {
+    constexpr int messages = 1000;
+    for (const bool silent_before : {false, true}) {
+        SCOPED_TRACE(silent_before ? "posted in silence" : "posted before the silence");
+        make(connections.size() + 3);
+        Connection& stalled = *connections.back();
+        const TestMemory long_source(right, 1000);
+        const TestMemory long_target(left, 1000);
+        if (silent_before) poll(long_silence);
+        for (int i = 0; i < messages; ++i) {
+            stalled.sender.post_receive({long_target.pd()});
+            stalled.receiver.post_send({long_source.pd()});
+        }
+        if (!silent_before) poll(long_silence);
+        int received = 0;
+        for (int i = 0; i < 1000 * messages && received < messages; ++i) {
+            group->poll();
+            stalled.sender.poll();
+            while (stalled.sender.receive_done())
+                ++received;
+        }
+        EXPECT_EQ(received, messages);
+    }
+}
+
+TEST_F(ShmGroup, SendsThatWaitForRoomGoOnBesideABusyEndpoint) {
+    constexpr int messages = 1000;
+    make(2);
+    Connection& busy = *connections[0];
+    Connection& stalled = *connections[1];
+    const TestMemory long_source(right, 1000);
+    const TestMemory long_target(left, 1000);
+    for (int i = 0; i < messages; ++i) {
+        stalled.sender.post_receive({long_target.pd()});
+        stalled.receiver.post_send({long_source.pd()});
+    }
+    int received = 0;
+    for (int i = 0; i < 1000 * messages && received < messages; ++i) {
+        send(busy);
+        EXPECT_TRUE(group->poll());
+        while (busy.receiver.receive_done() || busy.sender.send_done()) {
+        }
+        stalled.sender.poll();
+        while (stalled.sender.receive_done())
+            ++received;
+    }
+    EXPECT_EQ(received, messages);
+}
+
 TEST_F(ShmGroup, AnyArrivalWakesASleeper) {
     make(10);
     for (const bool silent : {false, true}) {

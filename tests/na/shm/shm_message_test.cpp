@@ -191,6 +191,42 @@ TEST_P(ShmMessage, ThatIsLongFollowsAnyNumberOfShortOnes) {
     }
 }
 
+TEST_P(ShmMessage, ThatIsLongIsNotHeldUpByTrafficTheOtherWay) {
+    const TestMemory source(left, 40000);
+    const TestMemory target(right, 40000);
+    const TestMemory out(right, 8);
+    const TestMemory in(left, 8);
+    for (std::uint32_t count = 30; count < 150; ++count) {
+        SCOPED_TRACE(std::to_string(count) + " short ones");
+        TestVi c(left, GetParam());
+        TestVi d(right, GetParam());
+        ASSERT_TRUE(connect(c, d));
+        const auto answer = [&] {
+            c.post_receive({in.pd()});
+            d.post_send({out.pd()});
+            c.poll();
+            d.poll();
+            while (c.receive_done() || c.send_done() || d.send_done()) {
+            }
+        };
+        for (std::uint32_t i = 0; i < count; ++i) {
+            d.post_receive({target.pd()});
+            c.post_send({source.pd(0, 190)});
+            answer();
+            ASSERT_TRUE(d.receive_done());
+        }
+        d.post_receive({target.pd()});
+        c.post_send({source.pd()});
+        std::optional<Done> received;
+        for (int i = 0; i < 1000 && !received; ++i) {
+            answer();
+            received = d.receive_done();
+        }
+        ASSERT_TRUE(received);
+        EXPECT_EQ(received->length, 40000U);
+    }
+}
+
 // ---- What goes wrong -----------------------------------------------------------------------
 
 TEST_P(ShmMessage, WithoutAReceiveIsLostAsTheLevelSays) {

@@ -87,14 +87,16 @@ class ShmPair : public testing::TestWithParam<std::uint32_t> {
     [[nodiscard]] bool direct(TestMemory::Kind kind) {
         return cma_works_ || (kind == TestMemory::Kind::Kmem && settings().allowed.kmem);
     }
-    /// The way that a message must take under the settings of this run. Without CMA the first
-    /// message from a kmem arena still streams, because the peer has to map the arena first.
+    /// The way that a message must take under the settings of this run. The first message from a
+    /// kmem arena takes the way of other memory, because the peer has to map the arena first.
     [[nodiscard]] base::DataPath expected_path(std::uint32_t bytes, TestMemory::Kind source) {
         using base::DataPath;
         if (bytes <= na::shm::max_inline_bytes && (settings().inline_frames || bytes == 0))
             return DataPath::Inline;
+        if (source == TestMemory::Kind::Kmem && settings().allowed.kmem &&
+            bytes >= settings().kmem_bytes)
+            return DataPath::Kmem;
         if (bytes < settings().single_copy_bytes) return DataPath::Ring;
-        if (source == TestMemory::Kind::Kmem && settings().allowed.kmem) return DataPath::Kmem;
         return cma_works_ ? DataPath::Cma : DataPath::Stream;
     }
 
