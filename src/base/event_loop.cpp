@@ -7,11 +7,28 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
+#include <new>
 #include <system_error>
 
 #include "base/biased_lock.hpp"
 
 namespace via::base {
+namespace {
+
+/// This thread is the library's: that it finds no memory must not end the program. What is still to
+/// be done is asked for again (a descriptor stays readable), after a pause.
+template <class Work>
+void survive(Work&& work) {
+    try {
+        work();
+    } catch (const std::bad_alloc&) {
+        const timespec pause{0, 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<EventLoop>> EventLoop::create(Tick tick, Nanoseconds period) {
     std::unique_ptr<EventLoop> loop(new EventLoop);
@@ -137,7 +154,7 @@ void EventLoop::run() {
                 running_fd_ = fd;
                 running_ = true;
             }
-            (*callback)();
+            survive(*callback);
             end_turn();
         }
         for (;;) {
@@ -150,7 +167,7 @@ void EventLoop::run() {
                 posted_.pop_front();
                 running_ = true;
             }
-            next();
+            survive(next);
             end_turn();
         }
         if (ticking_.load() && next_tick != 0 && monotonic_now() >= next_tick) {
@@ -161,7 +178,9 @@ void EventLoop::run() {
                 const std::lock_guard guard(mutex_);
                 running_ = true;
             }
-            if (tick_()) ticking_.store(true);
+            bool again = true;
+            survive([&] { again = tick_(); });
+            if (again) ticking_.store(true);
             end_turn();
         }
     }

@@ -134,6 +134,7 @@ class Client final : public AgentClient {
     Result<ArenaGrant> peer_arena(std::uint64_t connection, std::uint32_t arena) override;
     Result<RmmtGrant> peer_rmmt(std::uint64_t connection) override;
     std::vector<std::uint64_t> lost_connections() override;
+    bool is_lost(std::uint64_t connection) override;
     Result<AgentStatus> status() override;
     Result<UniqueFd> counters_of(std::int32_t pid) override;
     Result<void> stop_agent() override;
@@ -157,7 +158,8 @@ class Client final : public AgentClient {
     [[nodiscard]] Result<void> map_table(const UniqueFd& file);
 
     // Reading, by whoever waits.
-    void watch_for(std::uint32_t events) noexcept;
+    /// Says again what the service thread is to be woken for.
+    void update_watch() noexcept;
     void read_as_leader(Lock& lock, Deadline deadline);
     /// Everything that is there, without waiting. Nothing if somebody else reads.
     void read_what_is_there(Lock& lock);
@@ -429,16 +431,20 @@ bool Client::reattach_if_running() noexcept {
 
 // ---- reading
 
-void Client::watch_for(std::uint32_t events) noexcept {
+void Client::update_watch() noexcept {
     epoll_event event{};
-    event.events = events;
+    event.events = EPOLLRDHUP;
+    // While somebody reads, the service thread need not wake for every answer.
+    if (!leader_) event.events |= EPOLLIN;
+    // Somebody else has read what the service thread must hear: a socket can be written to, so this
+    // wakes it at once.
+    if (!lost_.empty()) event.events |= EPOLLOUT;
     epoll_ctl(watch_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
 }
 
 void Client::read_as_leader(Lock& lock, Deadline deadline) {
     leader_ = true;
-    // While somebody reads, the service thread need not wake for every answer.
-    watch_for(EPOLLRDHUP);
+    update_watch();
     lock.unlock();
     std::array<pollfd, 2> watched{pollfd{socket_.get(), POLLIN, 0},
                                   pollfd{interrupt_.get(), POLLIN, 0}};
@@ -449,7 +455,7 @@ void Client::read_as_leader(Lock& lock, Deadline deadline) {
     lock.lock();
     leader_ = false;
     take(std::move(message));
-    if (attached_) watch_for(EPOLLIN | EPOLLRDHUP);
+    if (attached_) update_watch();
 }
 
 void Client::read_what_is_there(Lock&) {
@@ -489,6 +495,7 @@ void Client::dispatch(AgentMessage message) {
             if (!holdings_.connections.contains(connection)) continue;
             if (gone_.insert(connection).second) lost_.push_back(connection);
         }
+        update_watch();
         return;
     }
     const auto found = slots_.find(message.reply.id);
@@ -1182,7 +1189,15 @@ std::vector<std::uint64_t> Client::lost_connections() {
     if (forked()) return {};
     Lock lock(mutex_);
     read_what_is_there(lock);
-    return std::exchange(lost_, {});
+    auto lost = std::exchange(lost_, {});
+    update_watch();
+    return lost;
+}
+
+bool Client::is_lost(std::uint64_t connection) {
+    if (forked()) return false;
+    const Lock lock(mutex_);
+    return gone_.contains(connection);
 }
 
 // ---- for people

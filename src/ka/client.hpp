@@ -211,6 +211,9 @@ class AgentClient {
     /// disconnected, could not take the connection up, or came back to a new agent without it. Each
     /// is told once. For the service thread, when socket() is readable.
     [[nodiscard]] virtual std::vector<std::uint64_t> lost_connections() { return {}; }
+    /// Whether that is known of this connection: for whoever could not be told, because it was only
+    /// just taking the connection up.
+    [[nodiscard]] virtual bool is_lost(std::uint64_t) { return false; }
 
     // For people.
     [[nodiscard]] virtual base::Result<AgentStatus> status() = 0;

@@ -86,6 +86,7 @@ class RmmtView {
     explicit RmmtView(const RmmtEntry* entries) noexcept : entries_(entries) {}
 
     [[nodiscard]] bool valid() const noexcept { return entries_ != nullptr; }
+    [[nodiscard]] const RmmtEntry* entries() const noexcept { return entries_; }
 
     /// False: no such region (never registered, deregistered, stale handle).
     [[nodiscard]] bool find(MemoryHandle handle, Region& region) const noexcept {

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <new>
+
 #include "base/counters.hpp"
 #include "base/log.hpp"
 #include "base/memory_file.hpp"
@@ -404,14 +406,17 @@ void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) {
             // The program's handler is not called after VipCloseNic; the log still tells.
             if (self->closed_ && handler != nullptr) return;
         }
-        const std::string sentence = error_name(copy.ErrorCode);
-        base::Counters::get().record_error("asynchronous error: " + sentence);
-        if (handler != nullptr)
-            handler(context, &copy);
-        else
-            base::log(base::LogLevel::Warning, "asynchronous error on " + self->device_name() +
-                                                   ": " + sentence +
-                                                   " (VipErrorCallback sets a handler)");
+        try {
+            const std::string sentence = error_name(copy.ErrorCode);
+            base::Counters::get().record_error("asynchronous error: " + sentence);
+            if (handler == nullptr)
+                base::log(base::LogLevel::Warning, "asynchronous error on " + self->device_name() +
+                                                       ": " + sentence +
+                                                       " (VipErrorCallback sets a handler)");
+        } catch (const std::bad_alloc&) {
+            // No memory for sentences; the handler is told all the same.
+        }
+        if (handler != nullptr) handler(context, &copy);
     });
 }
 

@@ -549,6 +549,32 @@ TEST_F(ClientTest, TheOtherEndHearsThatAConnectionIsGone) {
     EXPECT_EQ(poll(&watched, 1, 0), 0);
 }
 
+TEST_F(ClientTest, WhatAnotherThreadHasReadStillWakesTheServiceThread) {
+    Pair pair;
+    ASSERT_TRUE(pair.connected());
+    const std::uint64_t connection = pair.at_client.value().connection;
+    EXPECT_FALSE(pair.client->is_lost(connection));
+    pair.server->disconnected(pair.at_server.value().connection);
+    pollfd watched{pair.client->socket(), POLLIN, 0};
+    ASSERT_EQ(poll(&watched, 1, 30000), 1);
+    // Any call that waits for an answer reads the notice, too.
+    ASSERT_TRUE(pair.client->create_vi().ok());
+    EXPECT_TRUE(pair.client->is_lost(connection));
+    EXPECT_EQ(poll(&watched, 1, 0), 1);
+    EXPECT_EQ(pair.client->lost_connections(), std::vector<std::uint64_t>{connection});
+    EXPECT_EQ(poll(&watched, 1, 0), 0);
+    // Who ends a connection first need not be told.
+    Pair other;
+    ASSERT_TRUE(other.connected());
+    other.server->disconnected(other.at_server.value().connection);
+    pollfd others{other.client->socket(), POLLIN, 0};
+    ASSERT_EQ(poll(&others, 1, 30000), 1);
+    ASSERT_TRUE(other.client->create_vi().ok());
+    other.client->disconnected(other.at_client.value().connection);
+    EXPECT_TRUE(other.client->lost_connections().empty());
+    EXPECT_EQ(poll(&others, 1, 0), 0);
+}
+
 TEST_F(ClientTest, DestroyingAViEndsItsConnection) {
     Pair pair;
     ASSERT_TRUE(pair.connected());

@@ -47,13 +47,6 @@ bool PeerProcess::gone() const noexcept {
     return poll(&watched, 1, 0) == 1 && (watched.revents & POLLIN) != 0;
 }
 
-bool PeerProcess::find_region(std::uint64_t connection, std::uint32_t handle, ka::Region& region) {
-    if (doorbell().rmmt_epoch.load(std::memory_order_acquire) !=
-        rmmt_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
-        refresh_rmmt(connection);
-    return ka::RmmtView(rmmt_.load(std::memory_order_acquire)).find(handle, region);
-}
-
 void PeerProcess::refresh_rmmt(std::uint64_t connection) {
     const std::lock_guard guard(mutex_);
     const std::uint32_t wanted = doorbell().rmmt_epoch.load(std::memory_order_acquire);
@@ -82,16 +75,13 @@ void PeerProcess::refresh_rmmt(std::uint64_t connection) {
     rmmt_epoch_.store(wanted, std::memory_order_relaxed);
 }
 
-std::byte* PeerProcess::arena_address(std::uint64_t connection, std::uint32_t arena,
-                                      std::uint64_t offset, std::uint64_t bytes) {
-    if (!allowed_.kmem || arena == ka::no_arena) return nullptr;
-    std::byte* base_address = nullptr;
-    std::uint64_t arena_bytes = 0;
+std::span<std::byte> PeerProcess::arena(std::uint64_t connection, std::uint32_t arena) {
+    if (!allowed_.kmem || arena == ka::no_arena) return {};
     const std::lock_guard guard(mutex_);
     auto found = arenas_.find(arena);
     if (found == arenas_.end()) {
         // A peer that offers what it has not got must not keep the agent busy for ever.
-        if (arenas_refused_ >= most_refused_arenas) return nullptr;
+        if (arenas_refused_ >= most_refused_arenas) return {};
         Arena made;
         auto grant = agent_.peer_arena(connection, arena);
         if (grant && base::verify_memory_file(grant.value().file, grant.value().bytes)) {
@@ -106,11 +96,8 @@ std::byte* PeerProcess::arena_address(std::uint64_t connection, std::uint32_t ar
         if (!made.mapping.valid()) ++arenas_refused_;
         found = arenas_.emplace(arena, std::move(made)).first;
     }
-    base_address = found->second.mapping.data();
-    arena_bytes = found->second.mapping.size();
-    if (base_address == nullptr || offset > arena_bytes || bytes > arena_bytes - offset)
-        return nullptr;
-    return base_address + offset;
+    base::Mapping& mapping = found->second.mapping;
+    return mapping.valid() ? std::span(mapping.data(), mapping.size()) : std::span<std::byte>();
 }
 
 }  // namespace via::na::shm

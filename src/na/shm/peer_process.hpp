@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/memory_file.hpp"
@@ -44,13 +45,16 @@ class PeerProcess {
         ring_doorbell(doorbell(), doorbell_event_.get(), index, wakes);
     }
 
-    /// The peer's region for a handle, from its present table.
-    [[nodiscard]] bool find_region(std::uint64_t connection, std::uint32_t handle,
-                                   ka::Region& region);
-    /// Where [offset, +bytes) of an arena of the peer is mapped here, or null. Asks the agent for
-    /// an arena once; the connection proves the right to it.
-    [[nodiscard]] std::byte* arena_address(std::uint64_t connection, std::uint32_t arena,
-                                           std::uint64_t offset, std::uint64_t bytes);
+    /// The peer's present table of regions. Tables stay mapped while this object lives.
+    [[nodiscard]] ka::RmmtView regions(std::uint64_t connection) {
+        if (doorbell().rmmt_epoch.load(std::memory_order_relaxed) !=
+            rmmt_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
+            refresh_rmmt(connection);
+        return ka::RmmtView(base::load_pointer(rmmt_));
+    }
+    /// An arena of the peer as it is mapped here, empty if it can not be. Asks the agent for it
+    /// once; the connection proves the right to it. It stays mapped while this object lives.
+    [[nodiscard]] std::span<std::byte> arena(std::uint64_t connection, std::uint32_t arena);
 
   private:
     explicit PeerProcess(ka::AgentClient& agent) : agent_(agent) {}

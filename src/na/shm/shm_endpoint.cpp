@@ -79,6 +79,9 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     chunk_bytes_ = std::min(settings_.chunk_bytes, writer_->longest_chunk());
     queues_.remote = established.remote_attributes;
     counters_ = queues_.counters;
+    remote_table_ = nullptr;
+    remote_region_cache_ = {};
+    remote_arena_ = ka::no_arena;
     sends_at_once_ = settings_.inline_frames && !queues_.acknowledged();
     queues_.shares_core.store(false, std::memory_order_relaxed);
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "na/nic_agent.hpp"
@@ -190,7 +191,7 @@ class ShmEndpoint final : public Endpoint {
     bool rdma_write_chunks(const ChainHead& head, const PhysicalDescriptor& remote);
     bool rdma_read(const ChainHead& head);
     [[nodiscard]] bool remote_region(const PhysicalDescriptor& remote, std::uint32_t length,
-                                     std::uint32_t right, ka::Region& region);
+                                     std::uint32_t right, const ka::Region*& region);
     bool refuse_rdma(const ChainHead& head);
     void handle_rdma_done(const FrameHeader& frame);
     bool handle_rdma_write(const FrameHeader& frame, bool first);
@@ -214,8 +215,11 @@ class ShmEndpoint final : public Endpoint {
     void begin_receive(std::uint32_t total, const FrameHeader& frame);
     void finish_receive(base::DataPath path);
     void scatter(const std::byte* from, std::uint32_t offset, std::uint32_t bytes);
-    [[nodiscard]] bool fetch(std::uint32_t total, const std::vector<PhysicalDescriptor>& segments,
+    [[nodiscard]] bool fetch(std::uint32_t total, std::span<const PhysicalDescriptor> segments,
                              base::DataPath& path);
+    [[nodiscard]] bool find_remote(std::uint32_t handle, const ka::Region*& region);
+    [[nodiscard]] std::byte* map_remote(const ka::Region& region, std::uint64_t address,
+                                        std::uint32_t bytes);
     void acknowledge(std::uint32_t status);
     void violation(const char* what);
     bool idle();
@@ -247,6 +251,11 @@ class ShmEndpoint final : public Endpoint {
     const ka::RmmtView rmmt_;
     ka::CachedRegion region_cache_;       ///< of the receives
     ka::CachedRegion send_region_cache_;  ///< of the sends
+    // The region and the arena of the peer that were used last.
+    const ka::RmmtEntry* remote_table_ = nullptr;
+    ka::CachedRegion remote_region_cache_;
+    std::uint32_t remote_arena_ = ka::no_arena;
+    std::span<std::byte> remote_arena_memory_;
     ShmSettings settings_;
 
     std::atomic<bool> live_{false};

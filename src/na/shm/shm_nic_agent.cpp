@@ -233,7 +233,8 @@ base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&&
                                     remote.endpoint_index, remote.has_barrier != 0);
     if (attached) abandon.agent = nullptr;
     // Its end may have been noticed before there was an endpoint to tell.
-    if (attached && peer.value()->gone()) endpoint.peer_died();
+    if (attached && (peer.value()->gone() || agent_.is_lost(abandon.connection)))
+        endpoint.peer_died();
     return attached;
 }
 

@@ -16,11 +16,35 @@ constexpr std::size_t max_served_reads = 64;
 }  // namespace
 
 bool ShmEndpoint::remote_region(const PhysicalDescriptor& remote, std::uint32_t length,
-                                std::uint32_t right, ka::Region& region) {
+                                std::uint32_t right, const ka::Region*& region) {
     const ka::EndpointAttributes& peer = queues_.remote;
-    return (peer.rights & right) != 0 && peer_->find_region(connection_, remote.handle, region) &&
-           (region.rights & right) != 0 && region.contains(remote.address, length) &&
-           (region.tag == peer.tag || (peer.flags & ka::endpoint_any_tag) != 0);
+    return (peer.rights & right) != 0 && find_remote(remote.handle, region) &&
+           (region->rights & right) != 0 && region->contains(remote.address, length) &&
+           (region->tag == peer.tag || (peer.flags & ka::endpoint_any_tag) != 0);
+}
+
+/// A region of the peer, from its present table.
+bool ShmEndpoint::find_remote(std::uint32_t handle, const ka::Region*& region) {
+    const ka::RmmtView table = peer_->regions(connection_);
+    if (table.entries() != remote_table_) [[unlikely]] {
+        remote_table_ = table.entries();
+        remote_region_cache_ = {};
+    }
+    return remote_region_cache_.find(table, handle, region);
+}
+
+/// Where a part of the region is mapped here, or null.
+std::byte* ShmEndpoint::map_remote(const ka::Region& region, std::uint64_t address,
+                                   std::uint32_t bytes) {
+    if (region.arena == ka::no_arena) return nullptr;
+    if (region.arena != remote_arena_) [[unlikely]] {
+        remote_arena_memory_ = peer_->arena(connection_, region.arena);
+        remote_arena_ = region.arena;
+    }
+    const std::uint64_t offset = region.arena_offset + (address - region.address);
+    if (offset > remote_arena_memory_.size() || bytes > remote_arena_memory_.size() - offset)
+        return nullptr;
+    return remote_arena_memory_.data() + offset;
 }
 
 /// The check failed: tell the target, and the initiator as its reliability level wants it.
@@ -47,16 +71,12 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
     if (references_ != 0) return false;
     PdRing& pds = queues_.send.pds;
     const PhysicalDescriptor remote = pds.at(1);
-    ka::Region region{};
+    const ka::Region* region = nullptr;
     if (send_offset_ != 0) return rdma_write_chunks(head, remote);
     if (!remote_region(remote, head.length, ka::right_rdma_write, region)) return refuse_rdma(head);
 
     const bool immediate = (head.flags & pd_immediate) != 0;
-    std::byte* mapped = nullptr;
-    if (region.arena != ka::no_arena)
-        mapped = peer_->arena_address(connection_, region.arena,
-                                      region.arena_offset + (remote.address - region.address),
-                                      head.length);
+    std::byte* mapped = map_remote(*region, remote.address, head.length);
     if (mapped == nullptr && !peer_->can_write() && head.length != 0)
         return rdma_write_chunks(head, remote);
 
@@ -224,14 +244,10 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
 bool ShmEndpoint::rdma_read(const ChainHead& head) {
     PdRing& pds = queues_.send.pds;
     const PhysicalDescriptor remote = pds.at(1);
-    ka::Region region{};
+    const ka::Region* region = nullptr;
     if (!remote_region(remote, head.length, ka::right_rdma_read, region)) return refuse_rdma(head);
 
-    const std::byte* mapped = nullptr;
-    if (region.arena != ka::no_arena)
-        mapped = peer_->arena_address(connection_, region.arena,
-                                      region.arena_offset + (remote.address - region.address),
-                                      head.length);
+    const std::byte* mapped = map_remote(*region, remote.address, head.length);
     if (mapped == nullptr && !peer_->can_read() && head.length != 0) {
         if (reads_.size() >= max_outstanding_reads) return false;
         const ReadRequestNotice notice{remote.address, remote.handle, head.length};

@@ -216,7 +216,7 @@ bool ShmEndpoint::handle(const FrameHeader& frame) {
             return handle_read_data(frame);
         case FrameKind::ArenaOffer:
             if (arena_answers_.size() < 1024 &&
-                peer_->arena_address(connection_, frame.argument, 0, 0) != nullptr) {
+                !peer_->arena(connection_, frame.argument).empty()) {
                 arena_answers_.push_back(frame.argument);
                 outbox_ = true;
             }
@@ -390,7 +390,7 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
         return false;
     }
     const std::uint32_t list_bytes = count * static_cast<std::uint32_t>(sizeof(PhysicalDescriptor));
-    std::vector<PhysicalDescriptor> segments(count);
+    std::array<PhysicalDescriptor, max_reference_segments> segments;
     if (frame.length == ReferenceNotice::fixed_bytes + sizeof(RingChunk)) {
         RingChunk chunk;
         std::memcpy(&chunk, notice.list, sizeof chunk);
@@ -407,8 +407,9 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
         violation("a reference frame of the wrong length");
         return false;
     }
+    const std::span<const PhysicalDescriptor> list(segments.data(), count);
     std::uint64_t sum = 0;
-    for (const auto& pd : segments)
+    for (const auto& pd : list)
         sum += pd.length;
     if (sum != total) {
         violation("a reference whose segments do not add up");
@@ -417,7 +418,7 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
     begin_receive(total, frame);
     reader_->advance(frame);
     base::DataPath path = base::DataPath::Cma;
-    if (!incoming_.discard && !fetch(total, segments, path)) {
+    if (!incoming_.discard && !fetch(total, list, path)) {
         incoming_.status |= status_transport;
         incoming_.discard = true;
         if (peer_->gone()) queues_.report(EndpointEvent::PeerDied);
@@ -431,7 +432,7 @@ bool ShmEndpoint::handle_reference(const FrameHeader& frame) {
 }
 
 /// One copy from the peer's memory into the posted segments.
-bool ShmEndpoint::fetch(std::uint32_t total, const std::vector<PhysicalDescriptor>& segments,
+bool ShmEndpoint::fetch(std::uint32_t total, std::span<const PhysicalDescriptor> segments,
                         base::DataPath& path) {
     const PdRing& pds = queues_.receive.pds;
     std::uint32_t bytes = std::min(total, incoming_.capacity);
@@ -440,12 +441,10 @@ bool ShmEndpoint::fetch(std::uint32_t total, const std::vector<PhysicalDescripto
     for (const PhysicalDescriptor& remote : segments) {
         if (bytes == 0) break;
         const std::byte* mapped = nullptr;
-        ka::Region region;
-        if (settings_.allowed.kmem && peer_->find_region(connection_, remote.handle, region) &&
-            region.arena != ka::no_arena && region.contains(remote.address, remote.length))
-            mapped = peer_->arena_address(connection_, region.arena,
-                                          region.arena_offset + (remote.address - region.address),
-                                          remote.length);
+        const ka::Region* region = nullptr;
+        if (settings_.allowed.kmem && find_remote(remote.handle, region) &&
+            region->contains(remote.address, remote.length))
+            mapped = map_remote(*region, remote.address, remote.length);
         if (mapped != nullptr) path = base::DataPath::Kmem;
         std::uint32_t done = 0;
         while (done < remote.length && bytes != 0) {
