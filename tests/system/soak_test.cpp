@@ -41,45 +41,43 @@ std::uint64_t pattern_word(std::uint64_t stream, std::uint64_t n) {
     return mixed ^ (mixed >> 32);
 }
 
-/// Bytes [first, first + bytes) of a stream, a word at a time: `use(place, word, bytes)`.
-template <typename Use>
-void each_word(std::size_t bytes, std::uint64_t stream, std::uint64_t first, Use&& use) {
-    for (std::size_t at = 0; at < bytes;) {
-        const std::uint64_t place = first + at;
-        const std::size_t skip = place % 8;
-        const std::size_t piece = std::min<std::size_t>(8 - skip, bytes - at);
-        if (!use(at, pattern_word(stream, place / 8) >> (8 * skip), piece)) return;
-        at += piece;
-    }
+/// How many bytes of the stream's word at `place` are wanted there.
+std::size_t piece_at(std::uint64_t place, std::size_t left) {
+    return std::min<std::size_t>(8 - place % 8, left);
 }
 
+/// Bytes [first, first + bytes) of a stream.
 void write_stream(std::byte* to, std::size_t bytes, std::uint64_t stream, std::uint64_t first) {
-    each_word(bytes, stream, first, [&](std::size_t at, std::uint64_t word, std::size_t piece) {
+    std::uint64_t word = 0;
+    for (std::size_t at = 0, piece = 0; at < bytes; at += piece) {
+        const std::uint64_t place = first + at;
+        piece = piece_at(place, bytes - at);
+        word = pattern_word(stream, place / 8) >> (8 * (place % 8));
         if (piece == 8)
             std::memcpy(to + at, &word, 8);
         else
             std::memcpy(to + at, &word, piece);
-        return true;
-    });
+    }
 }
 
 /// How many bytes are right before the first that is not.
 std::size_t right_bytes(const std::byte* from, std::size_t bytes, std::uint64_t stream,
                         std::uint64_t first) {
-    std::size_t right = bytes;
-    each_word(bytes, stream, first, [&](std::size_t at, std::uint64_t word, std::size_t piece) {
-        std::uint64_t seen = 0;
+    std::uint64_t seen = 0;
+    for (std::size_t at = 0, piece = 0; at < bytes; at += piece) {
+        const std::uint64_t place = first + at;
+        piece = piece_at(place, bytes - at);
+        seen = 0;
         if (piece == 8)
             std::memcpy(&seen, from + at, 8);
         else
             std::memcpy(&seen, from + at, piece);
         const std::uint64_t mask = piece == 8 ? ~0ULL : (1ULL << (8 * piece)) - 1;
+        const std::uint64_t word = pattern_word(stream, place / 8) >> (8 * (place % 8));
         const std::uint64_t wrong = (seen ^ word) & mask;
-        if (wrong == 0) return true;
-        right = at + static_cast<std::size_t>(std::countr_zero(wrong)) / 8;
-        return false;
-    });
-    return right;
+        if (wrong != 0) return at + static_cast<std::size_t>(std::countr_zero(wrong)) / 8;
+    }
+    return bytes;
 }
 
 // ---- The plan of one direction of one VI -------------------------------------------------------

@@ -15,15 +15,15 @@ ScriptedEndpoint::ScriptedEndpoint(ScriptedDevice& device, na::QueuePair& queues
     : device_(device), queues_(queues), owner_(owner), groups_(groups) {}
 
 ScriptedEndpoint::~ScriptedEndpoint() {
+    // A handler may end the VI while the test is still in arrive(), which made it run.
+    const std::lock_guard arriving(mutex_);
     const std::lock_guard guard(device_.mutex_);
     std::erase(device_.endpoints_, this);
 }
 
 void ScriptedEndpoint::arrive(Action action) {
-    {
-        const std::lock_guard guard(mutex_);
-        actions_.push_back(std::move(action));
-    }
+    const std::lock_guard guard(mutex_);
+    actions_.push_back(std::move(action));
     const na::Wakes wakes = armed_.exchange(na::Wakes::Nobody);
     if (wakes == na::Wakes::Nobody) return;
     na::Doorbell& doorbell = device_.process_.doorbell();

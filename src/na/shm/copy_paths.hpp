@@ -17,6 +17,9 @@ struct AllowedPaths {
 };
 [[nodiscard]] AllowedPaths allowed_paths();
 
+/// A copy into or out of the program's memory on the peer's behalf.
+void copy_for_peer(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+
 /// Ascending, and the last aligned word becomes visible last: programs poll a flag word that the
 /// same RDMA write carries.
 void copy_ordered(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;

@@ -204,7 +204,7 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
         // Ascending, the last aligned word last, as a mapping or CMA would do it.
         auto* to = reinterpret_cast<std::byte*>(piece.address);
         const auto last = static_cast<std::uint32_t>(last_word_offset(piece.address, chunk));
-        if (last != 0) std::memcpy(to, data, last);
+        if (last != 0) copy_for_peer(to, data, last);
         std::atomic_thread_fence(std::memory_order_release);
         copy_ordered(to + last, data + last, chunk - last);
     }
@@ -311,7 +311,7 @@ bool ShmEndpoint::serve_reads() {
         }
         if (!writer_->reserve(sizeof notice)) return false;
         if (place.at != nullptr) {
-            std::memcpy(place.at, reinterpret_cast<const std::byte*>(piece.address), chunk);
+            copy_for_peer(place.at, reinterpret_cast<const std::byte*>(piece.address), chunk);
             writer_->take_place(place);
             notice.chunk = place.chunk;
         }
