@@ -207,7 +207,8 @@ bool LoadedSide::is_message(std::uint32_t number, std::uint32_t slot,
     const bool immediate = (done.CS.Status & VIP_STATUS_IMMEDIATE) != 0;
     return done.CS.Length == expected.bytes && immediate == (expected.kind != 0) &&
            (!immediate || done.CS.ImmediateData == expected.immediate) &&
-           std::memcmp(data, others_.data() + expected.offset, expected.bytes) == 0;
+           (expected.bytes == 0 ||
+            std::memcmp(data, others_.data() + expected.offset, expected.bytes) == 0);
 }
 
 void LoadedSide::received(VIP_RETURN code, VIP_DESCRIPTOR* done) {
