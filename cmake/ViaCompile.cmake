@@ -20,8 +20,14 @@ if(VIA_SANITIZE)
         # clang's vptr check needs a C++ runtime that a C program with our library does not have.
         add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=vptr>)
     endif()
-    if(VIA_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-        add_compile_definitions(__SANITIZE_THREAD__=1)  # as g++ does; the sources ask for it
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+        # What g++ defines by itself: the sources ask for these.
+        if(VIA_SANITIZE MATCHES "thread")
+            add_compile_definitions(__SANITIZE_THREAD__=1)
+        endif()
+        if(VIA_SANITIZE MATCHES "address")
+            add_compile_definitions(__SANITIZE_ADDRESS__=1)
+        endif()
     endif()
     add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()

@@ -11,13 +11,9 @@
 #include <sys/auxv.h>
 #endif
 
-// ThreadSanitizer does not know fences; g++ and clang say differently that it is there.
+// ThreadSanitizer does not know fences.
 #if defined(__SANITIZE_THREAD__)
 #define VIA_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define VIA_THREAD_SANITIZER 1
-#endif
 #endif
 
 namespace via::base {
