@@ -53,7 +53,7 @@ class BiasedLock {
 
   private:
     static constexpr std::uint32_t turns_to_own = 256;
-#if defined(VIA_THREAD_SANITIZER)
+#if defined(__SANITIZE_THREAD__)
     static constexpr bool somebody_may_own_it = false;  // it does not know the kernel's barrier
 #else
     static constexpr bool somebody_may_own_it = true;

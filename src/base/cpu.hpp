@@ -11,10 +11,7 @@
 #include <sys/auxv.h>
 #endif
 
-// ThreadSanitizer does not know fences.
-#if defined(__SANITIZE_THREAD__)
-#define VIA_THREAD_SANITIZER 1
-#endif
+// Under ThreadSanitizer orders are those of single atomics: it does not know fences.
 
 namespace via::base {
 
@@ -41,7 +38,7 @@ inline void prefetch_for_write(const void* address) noexcept {
 /// earlier releasing stores to leave the core, as a plain acquiring load would.
 template <class T, class Wanted>
 [[nodiscard]] inline T load_then_order(const std::atomic<T>& word, Wanted wanted) noexcept {
-#if defined(__aarch64__) && !defined(VIA_THREAD_SANITIZER)
+#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
     const T value = word.load(std::memory_order_relaxed);
     if (wanted(value)) std::atomic_thread_fence(std::memory_order_acquire);
     return value;
@@ -55,7 +52,7 @@ template <class T, class Wanted>
 /// we run on, so the load need not acquire.
 template <class T>
 [[nodiscard]] inline T* load_pointer(const std::atomic<T*>& pointer) noexcept {
-#if defined(VIA_THREAD_SANITIZER)
+#if defined(__SANITIZE_THREAD__)
     return pointer.load(std::memory_order_acquire);
 #else
     return pointer.load(std::memory_order_relaxed);
@@ -72,7 +69,7 @@ inline const bool wide_stores_are_atomic = (getauxval(AT_HWCAP) & HWCAP_USCAT) !
 /// the two, and the second would have to fetch it back: twice the latency.
 inline void store_together(std::atomic<std::uint64_t>& first, std::atomic<std::uint64_t>& second,
                            std::uint64_t first_value, std::uint64_t second_value) noexcept {
-#if defined(__aarch64__) && !defined(VIA_THREAD_SANITIZER)
+#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
     if (wide_stores_are_atomic) [[likely]] {
         asm volatile("stp %x1, %x2, [%0]"
                      :

@@ -14,26 +14,29 @@
 #include "base/biased_lock.hpp"
 
 namespace via::base {
-namespace {
 
 /// This thread is the library's: that it finds no memory must not end the program. What is still to
 /// be done is asked for again (a descriptor stays readable), after a pause.
 template <class Work>
-void survive(Work&& work) {
+bool EventLoop::survive(Work&& work) {
+    bool done = true;
     try {
         work();
     } catch (const std::bad_alloc&) {
         const timespec pause{0, 1'000'000};
         nanosleep(&pause, nullptr);
+        done = false;
     }
+    end_turn();
+    return done;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<EventLoop>> EventLoop::create(Tick tick, Nanoseconds period) {
+Result<std::unique_ptr<EventLoop>> EventLoop::create(Tick tick, Nanoseconds period,
+                                                     Callback errand) {
     std::unique_ptr<EventLoop> loop(new EventLoop);
     loop->tick_ = std::move(tick);
     loop->period_ = period;
+    loop->errand_ = std::move(errand);
     loop->epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
     if (!loop->epoll_.valid()) return system_error(errno, "cannot create an epoll descriptor");
     loop->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -98,6 +101,10 @@ void EventLoop::post(Callback callback) {
     wake();
 }
 
+void EventLoop::request_errand() noexcept {
+    if (!errand_wanted_.exchange(true)) wake();
+}
+
 void EventLoop::start_ticking() {
     if (ticking_.load(std::memory_order_relaxed)) return;
     if (!ticking_.exchange(true)) wake();
@@ -155,20 +162,22 @@ void EventLoop::run() {
                 running_ = true;
             }
             survive(*callback);
-            end_turn();
         }
         for (;;) {
             Callback next;
+            bool errand = false;
             {
                 const std::lock_guard guard(mutex_);
                 if (stopping_) return;
-                if (posted_.empty()) break;
-                next = std::move(posted_.front());
-                posted_.pop_front();
+                errand = errand_wanted_.exchange(false);
+                if (!errand && posted_.empty()) break;
+                if (!errand) {
+                    next = std::move(posted_.front());
+                    posted_.pop_front();
+                }
                 running_ = true;
             }
-            survive(next);
-            end_turn();
+            if (!survive(errand ? errand_ : next) && errand) request_errand();
         }
         if (ticking_.load() && next_tick != 0 && monotonic_now() >= next_tick) {
             // Cleared first: a request made while the tick runs is not lost.
@@ -181,7 +190,6 @@ void EventLoop::run() {
             bool again = true;
             survive([&] { again = tick_(); });
             if (again) ticking_.store(true);
-            end_turn();
         }
     }
 }

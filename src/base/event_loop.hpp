@@ -25,7 +25,8 @@ class EventLoop {
     /// Called every `period` while it returns true; ask again with start_ticking().
     using Tick = std::function<bool()>;
 
-    [[nodiscard]] static Result<std::unique_ptr<EventLoop>> create(Tick tick, Nanoseconds period);
+    [[nodiscard]] static Result<std::unique_ptr<EventLoop>> create(Tick tick, Nanoseconds period,
+                                                                   Callback errand = {});
     EventLoop(const EventLoop&) = delete;
     EventLoop& operator=(const EventLoop&) = delete;
     ~EventLoop();
@@ -36,6 +37,9 @@ class EventLoop {
     /// own watch).
     void unwatch(int fd);
     void post(Callback callback);
+    /// Runs the errand that the loop was made with, before what is posted later; many requests may
+    /// make one run. Unlike post() it needs no memory, so any thread may ask, whatever it holds.
+    void request_errand() noexcept;
     void start_ticking();
     /// What the loop's thread is doing when this is called has ended when it returns: what the
     /// caller has forbidden before does not go on. Inside a callback it returns at once.
@@ -49,11 +53,15 @@ class EventLoop {
     void run();
     void wake() noexcept;
     void end_turn() noexcept;
+    template <class Work>
+    bool survive(Work&& work);
 
     UniqueFd epoll_;
     UniqueFd wake_;
     Tick tick_;
     Nanoseconds period_ = 0;
+    Callback errand_;
+    std::atomic<bool> errand_wanted_{false};
     std::mutex mutex_;
     std::condition_variable idle_;
     std::map<int, std::shared_ptr<Callback>> watches_;

@@ -32,7 +32,7 @@ class SpinLock {
     /// On Arm an acquiring load waits for every earlier releasing store to leave the core, which
     /// after a message was published means a trip to the other core; a load barrier does not.
     [[nodiscard]] bool take() noexcept {
-#if defined(__aarch64__) && !defined(VIA_THREAD_SANITIZER)
+#if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
         if (taken_.exchange(1, std::memory_order_relaxed)) return false;
         std::atomic_thread_fence(std::memory_order_acquire);
         return true;

@@ -36,9 +36,12 @@ class HandleTable {
             free_.pop_back();
         } else {
             if (used_ == chunks_.size() * chunk_items) return nullptr;
-            index = used_++;
-            if (index % chunk_items == 0)
+            index = used_;
+            if (index % chunk_items == 0) {
+                free_.reserve(index + chunk_items);  // giving back needs no memory
                 chunks_[index / chunk_items].store(new Chunk, std::memory_order_release);
+            }
+            ++used_;
         }
         ++generation_;
         handle = generation_ << 28 | static_cast<std::uint64_t>(index) << 8 | KindBits;

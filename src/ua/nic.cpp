@@ -72,7 +72,9 @@ Nic::Nic(Process& process, na::NicAgent* device)
       device_(device),
       max_descriptors_(
           static_cast<std::uint32_t>(base::Settings::get().number("VIA_MAX_DESCRIPTORS"))),
-      strict_tags_(base::Settings::get().flag("VIA_STRICT_PTAG")) {}
+      strict_tags_(base::Settings::get().flag("VIA_STRICT_PTAG")) {
+    errors_.reserve(16);  // room for the first ones whatever memory there is later
+}
 
 base::Result<std::shared_ptr<Nic>> Nic::open(std::string_view device_name) {
     const std::string name = resolve_device_name(device_name);
@@ -99,13 +101,13 @@ std::shared_ptr<Nic> Nic::find(const void* handle) {
 
 void Nic::close() {
     {
-        const std::lock_guard guard(directory->mutex);
-        directory->nics.erase(handle_);
-    }
-    {
         // No callback comes after the close.
         const std::lock_guard guard(handler_mutex_);
         closed_ = true;
+    }
+    {
+        const std::lock_guard guard(directory->mutex);
+        directory->nics.erase(handle_);
     }
     // A waiter may be about to wait: cancelled until none is left.
     closing_.store(true);
@@ -157,6 +159,7 @@ void Nic::close() {
         [[maybe_unused]] const auto rejected = device_->connect_reject(request);
     // No handler runs any more.
     process_.service().finish_running();
+    deliver_errors();  // to the log
 }
 
 base::Result<ka::ProtectionTag> Nic::create_tag() {
@@ -385,39 +388,62 @@ void Nic::set_error_handler(ErrorHandler handler, VIP_PVOID context) {
     process_.service().finish_running();  // the handler before it, perhaps
 }
 
-void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) {
+void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) noexcept {
     // A peer can cause errors faster than a handler takes them; the first ones tell the story.
-    constexpr std::uint32_t most_waiting = 1024;
-    if (errors_waiting_.fetch_add(1) >= most_waiting) {
-        errors_waiting_.fetch_sub(1);
-        return;
+    constexpr std::size_t most_waiting = 1024;
+    {
+        const std::lock_guard guard(handler_mutex_);
+        if (errors_.size() >= most_waiting) return;
+        try {
+            errors_.push_back(error);
+        } catch (const std::bad_alloc&) {
+            return;  // those that found room do
+        }
+        errors_.back().NicHandle = handle_;
     }
-    VIP_ERROR_DESCRIPTOR copy = error;
-    copy.NicHandle = handle_;
     // On the service thread: the caller may hold a VI's lock, and handlers may call anything.
-    process_.service().post([self = shared_from_this(), copy]() mutable {
-        self->errors_waiting_.fetch_sub(1);
+    process_.call_handlers_soon();
+}
+
+std::shared_ptr<Nic> Nic::next_with_errors() {
+    const std::lock_guard guard(directory->mutex);
+    for (const auto& [handle, nic] : directory->nics) {
+        const std::lock_guard errors(nic->handler_mutex_);
+        if (!nic->errors_.empty()) return nic;
+    }
+    return nullptr;
+}
+
+void Nic::deliver_errors() {
+    for (;;) {
+        VIP_ERROR_DESCRIPTOR error;
         ErrorHandler handler;
         VIP_PVOID context;
         {
-            const std::lock_guard guard(self->handler_mutex_);
-            handler = self->handler_;
-            context = self->handler_context_;
+            const std::lock_guard guard(handler_mutex_);
+            if (errors_.empty()) return;
+            error = errors_[errors_begin_++];
+            if (errors_begin_ == errors_.size()) {
+                errors_.clear();
+                errors_begin_ = 0;
+            }
+            handler = handler_;
+            context = handler_context_;
             // The program's handler is not called after VipCloseNic; the log still tells.
-            if (self->closed_ && handler != nullptr) return;
+            if (closed_ && handler != nullptr) continue;
         }
         try {
-            const std::string sentence = error_name(copy.ErrorCode);
+            const std::string sentence = error_name(error.ErrorCode);
             base::Counters::get().record_error("asynchronous error: " + sentence);
             if (handler == nullptr)
-                base::log(base::LogLevel::Warning, "asynchronous error on " + self->device_name() +
-                                                       ": " + sentence +
+                base::log(base::LogLevel::Warning, "asynchronous error on " + device_name() + ": " +
+                                                       sentence +
                                                        " (VipErrorCallback sets a handler)");
         } catch (const std::bad_alloc&) {
             // No memory for sentences; the handler is told all the same.
         }
-        if (handler != nullptr) handler(context, &copy);
-    });
+        if (handler != nullptr) handler(context, &error);
+    }
 }
 
 base::Result<ka::IncomingRequest> Nic::connect_wait(const ka::NetAddress& local,

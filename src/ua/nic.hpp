@@ -73,7 +73,10 @@ class Nic : public std::enable_shared_from_this<Nic> {
     // Asynchronous errors.
     using ErrorHandler = void (*)(VIP_PVOID, VIP_ERROR_DESCRIPTOR*);
     void set_error_handler(ErrorHandler handler, VIP_PVOID context);
-    void raise(const VIP_ERROR_DESCRIPTOR& error);
+    /// Any thread, with any lock: the handler is called on the service thread, by deliver_errors().
+    void raise(const VIP_ERROR_DESCRIPTOR& error) noexcept;
+    void deliver_errors();
+    [[nodiscard]] static std::shared_ptr<Nic> next_with_errors();
 
     /// Ends with InvalidArgument when the NIC is closed meanwhile.
     [[nodiscard]] base::Result<ka::IncomingRequest> connect_wait(const ka::NetAddress& local,
@@ -110,7 +113,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
     ErrorHandler handler_ = nullptr;
     VIP_PVOID handler_context_ = nullptr;
     bool closed_ = false;
-    std::atomic<std::uint32_t> errors_waiting_{0};
+    std::vector<VIP_ERROR_DESCRIPTOR> errors_;  ///< raised; those before errors_begin_ are told
+    std::size_t errors_begin_ = 0;
     std::atomic<std::uint32_t> connection_waiters_{0};
     std::atomic<bool> closing_{false};
 };

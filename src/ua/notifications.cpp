@@ -45,4 +45,10 @@ void serve_notifications() {
         serve(*cq);
 }
 
+void call_handlers() {
+    while (const std::shared_ptr<Nic> nic = Nic::next_with_errors())
+        nic->deliver_errors();
+    serve_notifications();
+}
+
 }  // namespace via::ua

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 
 #include "base/spin_lock.hpp"
 #include "vipl.h"
@@ -26,33 +27,30 @@ template <class Handler>
 class NotificationList {
   public:
     void add(const Handler& handler) {
-        lock_.lock();
+        const std::lock_guard guard(lock_);
         waiting_.push_back(handler);
         count_.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_release);
-        lock_.unlock();
     }
     /// A hint: what it counts is read under the lock.
     [[nodiscard]] bool empty() const noexcept {
         return count_.load(std::memory_order_relaxed) == 0;
     }
     [[nodiscard]] bool take(Handler& handler) noexcept {
-        lock_.lock();
+        const std::lock_guard guard(lock_);
         const bool some = !waiting_.empty();
         if (some) {
             handler = waiting_.front();
             waiting_.pop_front();
             count_.store(static_cast<std::uint32_t>(waiting_.size()), std::memory_order_release);
         }
-        lock_.unlock();
         return some;
     }
     /// How many were cancelled.
     std::size_t clear() noexcept {
-        lock_.lock();
+        const std::lock_guard guard(lock_);
         const std::size_t count = waiting_.size();
         waiting_.clear();
         count_.store(0, std::memory_order_release);
-        lock_.unlock();
         return count;
     }
 
@@ -64,5 +62,7 @@ class NotificationList {
 
 /// On the service thread: calls every handler whose completion is there.
 void serve_notifications();
+/// On the service thread: the handlers of asynchronous errors, then those of notifications.
+void call_handlers();
 
 }  // namespace via::ua

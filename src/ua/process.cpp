@@ -55,7 +55,8 @@ base::Result<void> Process::start() {
     agent_ = std::move(agent).value();
     publish_rmmt_epoch();
     [[maybe_unused]] const bool barrier = na::enable_asymmetric_barrier();
-    auto service = base::EventLoop::create([this] { return tick(); }, tick_period);
+    auto service =
+        base::EventLoop::create([this] { return tick(); }, tick_period, [] { call_handlers(); });
     if (!service) return std::move(service).error();
     service_ = std::move(service).value();
     if (auto watched = service_->watch(doorbell_.event(), [this] { rung(); }); !watched)

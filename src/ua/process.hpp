@@ -36,6 +36,10 @@ class Process {
     /// looks after it now and then, and takes over when nobody polls.
     void look_after() { service_->start_ticking(); }
 
+    /// Asynchronous errors, or completions that somebody wants to be notified of, are there: the
+    /// service thread calls the handlers. The caller may hold a VI's lock.
+    void call_handlers_soon() noexcept { service_->request_errand(); }
+
     /// Handlers of Notify calls that wait.
     void notification_armed() noexcept { notifications_.fetch_add(1); }
     void notification_served() noexcept { notifications_.fetch_sub(1); }

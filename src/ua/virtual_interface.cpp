@@ -418,7 +418,7 @@ void VirtualInterface::harvest(Queue which) {
 void VirtualInterface::wake_waiters(CompletionQueue* cq) {
     if (cq != nullptr ? !cq->notifications.empty()
                       : watched_for_notification_.load(std::memory_order_relaxed))
-        nic_->process().service().post([] { ua::serve_notifications(); });
+        nic_->process().call_handlers_soon();
     if (doorbell_->anyone_sleeps()) doorbell_->wake_local();
 }
 
@@ -789,7 +789,7 @@ DoneOutcome VirtualInterface::notify(std::uint64_t expected, Queue which,
         watched_for_notification_ = true;
     }
     nic_->process().notification_armed();
-    nic_->process().service().post([] { ua::serve_notifications(); });
+    nic_->process().call_handlers_soon();
     return DoneOutcome::Success;
 }
 

@@ -123,7 +123,7 @@ VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context,
         ua::Process& process = cq->nic()->process();
         cq->notifications.add({Context, Handler});
         process.notification_armed();
-        process.service().post([] { ua::serve_notifications(); });
+        process.call_handlers_soon();
         return VIP_SUCCESS;
     });
 }

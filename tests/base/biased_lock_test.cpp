@@ -32,7 +32,7 @@ TEST(BiasedLock, IsOwnedByTheThreadThatUsesIt) {
         as_owner = lock.lock();
         lock.unlock(as_owner);
     }
-#if !defined(VIA_THREAD_SANITIZER)
+#if !defined(__SANITIZE_THREAD__)
     EXPECT_EQ(as_owner, has_process_barrier());
 #endif
     // Somebody else takes it in between; the owner must earn it again.

@@ -15,10 +15,12 @@ ScriptedEndpoint::ScriptedEndpoint(ScriptedDevice& device, na::QueuePair& queues
     : device_(device), queues_(queues), owner_(owner), groups_(groups) {}
 
 ScriptedEndpoint::~ScriptedEndpoint() {
+    {
+        const std::lock_guard guard(device_.mutex_);
+        std::erase(device_.endpoints_, this);
+    }
     // A handler may end the VI while the test is still in arrive(), which made it run.
     const std::lock_guard arriving(mutex_);
-    const std::lock_guard guard(device_.mutex_);
-    std::erase(device_.endpoints_, this);
 }
 
 void ScriptedEndpoint::arrive(Action action) {

@@ -202,7 +202,7 @@ class CqNotify : public ViNotify {
     void notify_cq(Calls::Context& context) {
         cq->notifications.add({&context, Calls::of_cq});
         nic->process().notification_armed();
-        nic->process().service().post([] { ua::serve_notifications(); });
+        nic->process().call_handlers_soon();
     }
     ua::CompletionQueue* cq = nullptr;
     std::uint64_t cq_handle = 0;
@@ -318,8 +318,14 @@ TEST_F(ViNotify, NoErrorComesAfterTheNicIsClosed) {
     VIP_ERROR_DESCRIPTOR error{};
     error.ErrorCode = VIP_ERROR_CONN_LOST;
     nic->raise(error);
-    nic->close();
+    // It waits for what the service thread is doing.
+    std::thread closing([&] { nic->close(); });
+    const base::Deadline deadline = base::Deadline::after_milliseconds(60000);
+    while (ua::Nic::find(nic->handle()) != nullptr && !deadline.expired())
+        std::this_thread::yield();
+    EXPECT_EQ(ua::Nic::find(nic->handle()), nullptr);
     go_on.set_value();
+    closing.join();
     settle_service();
     EXPECT_TRUE(errors.take().empty());
 }

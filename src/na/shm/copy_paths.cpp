@@ -32,7 +32,7 @@ AllowedPaths allowed_paths() {
     return allowed;
 }
 
-#if defined(VIA_THREAD_SANITIZER)
+#if defined(__SANITIZE_THREAD__)
 // What a peer does by RDMA is ordered with this program by words between the two processes, which
 // the tool can not see; it would not see a NIC's accesses either.
 [[gnu::noinline]] __attribute__((no_sanitize("thread"))) void copy_for_peer(
@@ -48,7 +48,7 @@ void copy_for_peer(std::byte* to, const std::byte* from, std::size_t bytes) noex
 }
 #endif
 
-#if defined(VIA_THREAD_SANITIZER)
+#if defined(__SANITIZE_THREAD__)
 __attribute__((no_sanitize("thread")))
 #endif
 void copy_ordered(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
