@@ -148,8 +148,9 @@ Result<ReceivedMessage> receive_message(const UniqueFd& socket, std::span<std::b
     } while (received < 0 && errno == EINTR);
     if (received < 0) {
         const int failure = errno;
+        // Often so, and then no memory is needed.
+        if (failure == EAGAIN) return Error{Code::Timeout, "nothing there"};
         Error error = system_error(failure, "cannot receive on a Unix socket");
-        if (failure == EAGAIN) error.code = Code::Timeout;
         if (failure == ECONNRESET) error.code = Code::ConnectionLost;
         return error;
     }
@@ -162,7 +163,7 @@ Result<ReceivedMessage> receive_message(const UniqueFd& socket, std::span<std::b
         for (std::size_t i = 0; i < count; ++i) {
             int fd;
             std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
-            message.fds.emplace_back(fd);
+            message.fds.push_back(UniqueFd(fd));
         }
     }
     return message;

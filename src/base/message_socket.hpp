@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -24,9 +24,41 @@ struct PeerCredentials {
     gid_t gid;
 };
 
+/// The descriptors of a message. They need no memory but their own: what was taken from a socket
+/// can always be handed on.
+class FdList {
+  public:
+    FdList() = default;
+    FdList(FdList&& other) noexcept
+        : fds_(std::move(other.fds_)), count_(std::exchange(other.count_, 0)) {}
+    FdList& operator=(FdList&& other) noexcept {
+        fds_ = std::move(other.fds_);
+        count_ = std::exchange(other.count_, 0);
+        return *this;
+    }
+
+    /// At most max_message_fds.
+    void push_back(UniqueFd fd) noexcept { fds_[count_++] = std::move(fd); }
+    /// Closes those behind the first `count`.
+    void keep_first(std::size_t count) noexcept {
+        while (count_ > count)
+            fds_[--count_] = UniqueFd();
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+    [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+    [[nodiscard]] UniqueFd& operator[](std::size_t i) noexcept { return fds_[i]; }
+    [[nodiscard]] UniqueFd& front() noexcept { return fds_[0]; }
+    [[nodiscard]] UniqueFd* begin() noexcept { return fds_.data(); }
+    [[nodiscard]] UniqueFd* end() noexcept { return fds_.data() + count_; }
+
+  private:
+    std::array<UniqueFd, max_message_fds> fds_;
+    std::size_t count_ = 0;
+};
+
 struct ReceivedMessage {
     std::size_t bytes = 0;  ///< 0: the other side has closed
-    std::vector<UniqueFd> fds;
+    FdList fds;
     bool truncated = false;  ///< longer than the buffer, or descriptors were lost
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 namespace via::base {
 
@@ -66,6 +67,16 @@ MemoryLimits::MemoryLimits() noexcept {
                           static_cast<unsigned long long>(limit.rlim_cur));
         length_ += static_cast<std::size_t>(written);
     }
+}
+
+Error out_of_memory() noexcept {
+    Error error{Code::OutOfResources, "out of memory"};  // short enough to need none
+    try {
+        error.sentence += MemoryLimits().text();
+    } catch (const std::bad_alloc&) {
+        // Then without them.
+    }
+    return error;
 }
 
 Error system_error(int error_number, std::string_view what_was_tried) {

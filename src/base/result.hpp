@@ -58,6 +58,9 @@ class MemoryLimits {
     std::size_t length_ = 0;
 };
 
+/// For a std::bad_alloc: says so, with the limits if there is memory for that.
+[[nodiscard]] Error out_of_memory() noexcept;
+
 template <class T>
 class [[nodiscard]] Result {
   public:

@@ -150,8 +150,7 @@ class Server final : public Agent {
     [[nodiscard]] bool may_use_descriptors(uid_t uid, std::size_t count) const;
 
     void read_from(Client& client);
-    void serve(Client& client, std::span<const std::byte> message, std::vector<UniqueFd> fds,
-               bool fds_lost);
+    void serve(Client& client, std::span<const std::byte> message, base::FdList fds, bool fds_lost);
     void violate(Client& client, const std::string& why);
     void close_client(Client& client) { client.closing = true; }
     void reap();
@@ -178,12 +177,10 @@ class Server final : public Agent {
     void flush(Client& client);
     void update_interest(Client& client);
 
-    void attach(Client& client, std::uint64_t id, const AttachRequest& request,
-                std::vector<UniqueFd> fds);
+    void attach(Client& client, std::uint64_t id, const AttachRequest& request, base::FdList fds);
     /// Requests that anybody attached may send.
     bool handle_common(Client& client, std::uint64_t id, const RequestBody& body);
-    void handle(Client& client, std::uint64_t id, const RequestBody& body,
-                std::vector<UniqueFd> fds);
+    void handle(Client& client, std::uint64_t id, const RequestBody& body, base::FdList fds);
 
     void on(Client& client, std::uint64_t id, const RegisterRequest& request);
     void on(Client& client, std::uint64_t id, const DeregisterRequest& request);
@@ -507,13 +504,13 @@ void Server::violate(Client& client, const std::string& why) {
     close_client(client);
 }
 
-void Server::serve(Client& client, std::span<const std::byte> message, std::vector<UniqueFd> fds,
+void Server::serve(Client& client, std::span<const std::byte> message, base::FdList fds,
                    bool fds_lost) {
     // Whatever is not taken over below is closed where it can do no harm.
     struct Rest {
         Server& server;
         uid_t uid;
-        std::vector<UniqueFd>& fds;
+        base::FdList& fds;
         ~Rest() {
             for (UniqueFd& fd : fds)
                 server.disposal_.dispose(uid, std::move(fd));
@@ -560,7 +557,7 @@ void Server::serve(Client& client, std::span<const std::byte> message, std::vect
 }
 
 void Server::attach(Client& client, std::uint64_t id, const AttachRequest& request,
-                    std::vector<UniqueFd> fds) {
+                    base::FdList fds) {
     if (!client.stranger()) return violate(client, "a second Attach");
     const uid_t uid = client.credentials.uid;
     const auto refuse = [&](Error error) {
@@ -745,8 +742,7 @@ bool Server::handle_common(Client& client, std::uint64_t id, const RequestBody& 
     return false;
 }
 
-void Server::handle(Client& client, std::uint64_t id, const RequestBody& body,
-                    std::vector<UniqueFd> fds) {
+void Server::handle(Client& client, std::uint64_t id, const RequestBody& body, base::FdList fds) {
     if (const auto* arena = std::get_if<RestoreArenaRequest>(&body))
         return restore_arena(client, id, *arena, std::move(fds.front()));
     std::visit(
@@ -810,7 +806,9 @@ void Server::on(Client& client, std::uint64_t id, const AllocateKmemRequest& req
 void Server::on(Client& client, std::uint64_t id, const FreeKmemRequest& request) {
     auto freed = client.process->kmem().free(request.arena, request.offset);
     if (!freed) return reply_error(client, id, freed.error());
-    reply(client, id, KmemFreedReply{freed.value() == Kmem::Freed::ReleasedArena ? 1U : 0U, 0});
+    reply(client, id,
+          KmemFreedReply{request.offset, request.arena,
+                         freed.value() == Kmem::Freed::ReleasedArena ? 1U : 0U});
 }
 
 void Server::on(Client& client, std::uint64_t id, const CreateViRequest&) {

@@ -27,6 +27,7 @@
 #include "base/log.hpp"
 #include "base/message_socket.hpp"
 #include "base/settings.hpp"
+#include "base/undo.hpp"
 #include "ka/conversation.hpp"
 #include "ka/descriptors.hpp"
 #include "ka/holdings.hpp"
@@ -70,7 +71,7 @@ Deadline with_grace(Deadline deadline, Nanoseconds grace) {
 
 /// A question that waits for its answer.
 struct Slot {
-    enum class State { Waiting, Answered, Lost, Cancelled };
+    enum class State { Waiting, Answered, Lost, Cancelled, NoMemory };
     State state = State::Waiting;
     std::condition_variable changed;
     const void* owner = nullptr;  // connection waits only: who may cancel
@@ -83,7 +84,7 @@ struct Slot {
     ConnectOffer offer;
     Deadline deadline = Deadline::never();
     std::optional<Error> failure;
-    std::shared_ptr<std::vector<UniqueFd>> peer_fds;  // of the process at the other end
+    std::shared_ptr<base::FdList> peer_fds;  // of the process at the other end
 };
 
 class Client final : public AgentClient {
@@ -117,6 +118,7 @@ class Client final : public AgentClient {
                                std::uint32_t rights) override;
     Result<KmemBlock> allocate_kmem(std::uint64_t bytes, ProtectionTag tag) override;
     Result<void> free_kmem(const void* address) override;
+    void abandon_kmem(const void* address) noexcept override;
     Result<std::uint32_t> create_vi() override;
     void destroy_vi(std::uint32_t vi) noexcept override;
     void disconnected(std::uint64_t connection) noexcept override;
@@ -165,14 +167,14 @@ class Client final : public AgentClient {
     void read_what_is_there(Lock& lock);
     void take(Result<AgentMessage> message);
     void dispatch(AgentMessage message);
-    void undo_unwanted(const AgentMessage& message);
+    void undo_unwanted(const AgentMessage& message) noexcept;
     void lose_attachment();
     void pass_leadership();
     /// Until the slot has its answer. Timeout: it has none.
     [[nodiscard]] bool wait_for(Lock& lock, Slot& slot, Deadline deadline);
 
     // Asking.
-    [[nodiscard]] bool send_now(std::span<const std::byte> message);
+    void send_now(std::span<const std::byte> message) noexcept;
     [[nodiscard]] Result<void> send(Lock& lock, std::span<const std::byte> message,
                                     Deadline deadline);
     /// `make_body(again)` is asked for the message each time it is sent; `again` after a change of
@@ -229,9 +231,15 @@ class Client final : public AgentClient {
     [[nodiscard]] std::function<void(AgentMessage&)> connection_recorder(
         const ConnectOffer& offer, std::shared_ptr<std::optional<Error>> failure);
     [[nodiscard]] Result<Established> established(const Result<AgentMessage>& answer,
-                                                  std::vector<UniqueFd> fds);
+                                                  base::FdList fds);
+    /// Was it held?
+    bool forget_connection(std::uint64_t connection) noexcept;
+    [[nodiscard]] bool is_alone(std::uint64_t connection) const {
+        const auto held = holdings_.connections.find(connection);
+        return held != holdings_.connections.end() && held->second.alone;
+    }
     void share_peer_descriptors(Slot& slot);
-    [[nodiscard]] Result<std::vector<UniqueFd>> claim_descriptors(Slot& slot);
+    [[nodiscard]] Result<base::FdList> claim_descriptors(Slot& slot);
     void forget_incoming(std::uint64_t request);
     void interrupt() noexcept;
     [[nodiscard]] Result<KmemBlock> allocate_kmem(std::uint64_t bytes, ProtectionTag tag,
@@ -269,11 +277,9 @@ class Client final : public AgentClient {
     std::unordered_map<std::uint64_t, std::uint64_t> incoming_;  // attachment, by request
     std::multimap<const void*, bool> waits_;  // by owner: whether it was cancelled
     /// Descriptors of processes that unclaimed peer requests have met, by agent and process.
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<std::vector<UniqueFd>>>
-        met_processes_;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<base::FdList>> met_processes_;
     Holdings holdings_;
-    std::set<std::uint64_t> gone_;     // connections held here whose other end has left …
-    std::vector<std::uint64_t> lost_;  // … and of these, those not told yet
+    std::size_t untold_ = 0;  // connections held whose other end has left, not told yet
     std::mutex pin_mutex_;
     PinLedger pins_;
 };
@@ -312,11 +318,12 @@ Result<void> Client::ensure_attached(Lock& lock, bool may_start, Deadline deadli
         }
         attaching_ = true;
         lock.unlock();
-        auto made = make_attachment(may_start, deadline);
-        lock.lock();
-        attaching_ = false;
-        attaching_changed_.notify_all();
-        if (!made) return made;
+        base::Undo ended([&] {
+            lock.lock();
+            attaching_ = false;
+            attaching_changed_.notify_all();
+        });
+        if (auto made = make_attachment(may_start, deadline); !made) return made;
     }
     return {};
 }
@@ -438,7 +445,7 @@ void Client::update_watch() noexcept {
     if (!leader_) event.events |= EPOLLIN;
     // Somebody else has read what the service thread must hear: a socket can be written to, so this
     // wakes it at once.
-    if (!lost_.empty()) event.events |= EPOLLOUT;
+    if (untold_ != 0) event.events |= EPOLLOUT;
     epoll_ctl(watch_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
 }
 
@@ -451,7 +458,16 @@ void Client::read_as_leader(Lock& lock, Deadline deadline) {
     poll(watched.data(), watched.size(), deadline.poll_milliseconds());
     std::uint64_t interrupts;
     [[maybe_unused]] const ssize_t taken = ::read(interrupt_.get(), &interrupts, sizeof interrupts);
-    auto message = read_agent_message(socket_);
+    auto message = [&] {
+        base::Undo led([&] {
+            lock.lock();
+            leader_ = false;
+            pass_leadership();
+        });
+        auto read = read_agent_message(socket_);
+        led.keep();
+        return read;
+    }();
     lock.lock();
     leader_ = false;
     take(std::move(message));
@@ -491,39 +507,58 @@ void Client::lose_attachment() {
 void Client::dispatch(AgentMessage message) {
     if (const auto* gone = std::get_if<ConnectionsGoneEvent>(&message.reply.body)) {
         for (std::uint32_t i = 0; i < gone->count; ++i) {
-            const std::uint64_t connection = gone->connections[i];
-            if (!holdings_.connections.contains(connection)) continue;
-            if (gone_.insert(connection).second) lost_.push_back(connection);
+            const auto held = holdings_.connections.find(gone->connections[i]);
+            if (held == holdings_.connections.end() || held->second.alone) continue;
+            held->second.alone = true;
+            ++untold_;
         }
         update_watch();
         return;
     }
+    // Whether somebody waits for it or not, and before a later answer can give the block away.
+    if (const auto* freed = std::get_if<KmemFreedReply>(&message.reply.body))
+        holdings_.remove_block(freed->arena, freed->offset, freed->arena_released == 1);
     const auto found = slots_.find(message.reply.id);
     if (found == slots_.end()) return undo_unwanted(message);
     const std::shared_ptr<Slot> slot = std::move(found->second);
     slots_.erase(found);
     slot->message = std::move(message);
     slot->state = Slot::State::Answered;
-    if (slot->on_answer) slot->on_answer(*slot->message);
+    try {
+        if (slot->on_answer) slot->on_answer(*slot->message);
+    } catch (const std::bad_alloc&) {
+        // No room in the books for what the agent gave.
+        undo_unwanted(*slot->message);
+        slot->message.reset();
+        slot->state = Slot::State::NoMemory;
+    }
     slot->changed.notify_all();
 }
 
-void Client::undo_unwanted(const AgentMessage& message) {
-    // The answer came after its caller had given up.
+bool Client::forget_connection(std::uint64_t connection) noexcept {
+    const auto held = holdings_.connections.find(connection);
+    if (held == holdings_.connections.end()) return false;
+    if (held->second.alone && !held->second.told) --untold_;
+    holdings_.connections.erase(held);
+    return true;
+}
+
+/// The answer came after its caller had given up, or can not be used: neither the agent nor the
+/// books keep anything of it.
+void Client::undo_unwanted(const AgentMessage& message) noexcept {
     const ReplyBody& body = message.reply.body;
-    std::vector<std::byte> undo;
-    if (const auto* established = std::get_if<EstablishedReply>(&body))
-        undo = encode(0, DisconnectedNotice{established->connection});
-    else if (const auto* incoming = std::get_if<IncomingReply>(&body))
-        undo = encode(++last_id_, ConnectRejectRequest{incoming->request});
+    if (const auto* established = std::get_if<EstablishedReply>(&body)) {
+        (void)forget_connection(established->connection);
+        send_now(encode_in_place(0, DisconnectedNotice{established->connection}));
+    } else if (const auto* incoming = std::get_if<IncomingReply>(&body))
+        send_now(encode_in_place(++last_id_, ConnectRejectRequest{incoming->request}));
     else if (const auto* registered = std::get_if<RegisteredReply>(&body))
-        undo = encode(++last_id_, DeregisterRequest{registered->handle, 0});
+        send_now(encode_in_place(++last_id_, DeregisterRequest{registered->handle, 0}));
     else if (const auto* allocated = std::get_if<KmemAllocatedReply>(&body))
-        undo = encode(++last_id_, FreeKmemRequest{allocated->offset, allocated->arena, 0});
+        send_now(
+            encode_in_place(++last_id_, FreeKmemRequest{allocated->offset, allocated->arena, 0}));
     else if (const auto* created = std::get_if<ViCreatedReply>(&body))
-        undo = encode(0, DestroyViNotice{created->vi, 0});
-    if (!undo.empty() && !send_now(undo))
-        base::log(LogLevel::Warning, "the kernel agent could not be told to undo a late answer");
+        send_now(encode_in_place(0, DestroyViNotice{created->vi, 0}));
 }
 
 void Client::pass_leadership() {
@@ -546,9 +581,16 @@ bool Client::wait_for(Lock& lock, Slot& slot, Deadline deadline) {
 
 // ---- asking
 
-bool Client::send_now(std::span<const std::byte> message) {
-    if (!attached_) return false;
-    return base::send_message(socket_, message, {}, Deadline::at(0)).ok();
+void Client::send_now(std::span<const std::byte> message) noexcept {
+    if (!attached_) return;
+    try {
+        if (base::send_message(socket_, message, {}, Deadline::at(0))) return;
+        base::log(LogLevel::Warning,
+                  "the kernel agent could not be told to undo what it gave; it keeps it until this "
+                  "process ends");
+    } catch (const std::bad_alloc&) {
+        // Not even memory to say so.
+    }
 }
 
 Result<void> Client::send(Lock& lock, std::span<const std::byte> message, Deadline deadline) {
@@ -588,13 +630,11 @@ Result<AgentMessage> Client::call(MakeBody make_body, Deadline deadline, bool re
         slot->on_answer = on_answer;
         slot->owner = owner;
         slots_[id] = slot;
-        const auto message = encode(id, make_body(again));
-        if (auto sent = send(lock, message, deadline); !sent) {
-            slots_.erase(id);
-            return std::move(sent).error();
-        }
+        // What on_answer refers to ends with this call, however it ends.
+        base::Undo waiting([&] { slots_.erase(id); });
+        const auto message = encode_in_place(id, make_body(again));
+        if (auto sent = send(lock, message, deadline); !sent) return std::move(sent).error();
         if (!wait_for(lock, *slot, deadline)) {
-            slots_.erase(id);
             return Result<AgentMessage>(
                 Code::Timeout,
                 "the kernel agent did not answer in time (it may be stopped or "
@@ -603,6 +643,7 @@ Result<AgentMessage> Client::call(MakeBody make_body, Deadline deadline, bool re
         }
         if (slot->state == Slot::State::Answered) return std::move(*slot->message);
         if (slot->state == Slot::State::Cancelled) continue;
+        if (slot->state == Slot::State::NoMemory) throw std::bad_alloc();
         if (!repeatable)
             return Result<AgentMessage>(Code::ConnectionLost,
                                         "the kernel agent ended while it was asked");
@@ -614,7 +655,7 @@ template <class Body>
 void Client::notify(const Body& body) noexcept {
     try {
         Lock lock(mutex_);
-        if (auto sent = send(lock, encode(0, body), answer_deadline()); !sent)
+        if (auto sent = send(lock, encode_in_place(0, body), answer_deadline()); !sent)
             base::log(LogLevel::Warning, sent.error().sentence);
     } catch (...) {
         // Out of memory: the agent learns of it when the process ends.
@@ -642,6 +683,11 @@ Result<MemoryHandle> Client::register_memory(const void* address, std::uint64_t 
         if (auto pinned = pins_.pin(region.address, bytes); !pinned)
             return std::move(pinned).error();
     }
+    base::Undo unregistered([&] {
+        if (!pins_memory_) return;
+        const std::lock_guard lock(pin_mutex_);
+        pins_.unpin(region.address, bytes);
+    });
     {
         const Lock lock(mutex_);
         if (const auto place = holdings_.locate(region.address, bytes)) {
@@ -653,12 +699,9 @@ Result<MemoryHandle> Client::register_memory(const void* address, std::uint64_t 
         if (const auto* body = std::get_if<RegisteredReply>(&answer.reply.body))
             holdings_.regions[body->handle] = region;
     }));
-    if (registered) return registered.value().handle;
-    if (pins_memory_) {
-        const std::lock_guard lock(pin_mutex_);
-        pins_.unpin(region.address, bytes);
-    }
-    return std::move(registered).error();
+    if (!registered) return std::move(registered).error();
+    unregistered.keep();
+    return registered.value().handle;
 }
 
 Result<void> Client::deregister_memory(MemoryHandle handle) {
@@ -714,7 +757,11 @@ Result<KmemBlock> Client::allocate_kmem(std::uint64_t bytes, ProtectionTag tag,
             else if (new_arena)
                 usable = holdings_.add_arena(*reply, std::move(message.fds.front()));
             if (usable) {
+                base::Undo empty([&] {
+                    if (new_arena) holdings_.remove_block(reply->arena, reply->offset, true);
+                });
                 block = holdings_.add_block(*reply);
+                empty.keep();
                 huge_pages = reply->huge_pages == 1;
                 arena_bytes = reply->arena_bytes;
                 if (const auto* arena = holdings_.find_arena(reply->arena)) file = &arena->file;
@@ -733,7 +780,7 @@ Result<KmemBlock> Client::allocate_kmem(std::uint64_t bytes, ProtectionTag tag,
     else if (new_arena)
         allocated = base::allocate_range(*file, 0, arena_bytes);
     if (allocated) return block;
-    [[maybe_unused]] const auto freed = free_kmem(got.address);
+    abandon_kmem(got.address);
     if (huge_pages && !ordinary_pages)
         return Result<KmemBlock>(Code::NotSupported, "huge pages are used up");
     return std::move(allocated).error();
@@ -747,12 +794,18 @@ Result<void> Client::free_kmem(const void* address) {
         block = holdings_.find_block(address);
     }
     if (!block) return Result<void>(Code::InvalidArgument, "no kmem block starts at that address");
-    return expect_done<KmemFreedReply>(call_plain(
-        FreeKmemRequest{block->arena_offset, block->arena, 0}, [&](AgentMessage& message) {
-            // Here, before a later answer can give the block to somebody else.
-            if (const auto* reply = std::get_if<KmemFreedReply>(&message.reply.body))
-                holdings_.remove_block(*block, reply->arena_released == 1);
-        }));
+    // The books are kept when the answer comes.
+    return expect_done<KmemFreedReply>(
+        call_plain(FreeKmemRequest{block->arena_offset, block->arena, 0}));
+}
+
+void Client::abandon_kmem(const void* address) noexcept {
+    if (forked()) return;
+    const Lock lock(mutex_);
+    const auto block = holdings_.find_block(address);
+    if (block)
+        send_now(
+            encode_in_place(++last_id_, FreeKmemRequest{block->arena_offset, block->arena, 0}));
 }
 
 // ---- VIs and connections
@@ -774,12 +827,12 @@ void Client::destroy_vi(std::uint32_t vi) noexcept {
         while (attaching_)
             attaching_changed_.wait(lock);
         if (holdings_.vis.erase(vi) == 0) return;
-        std::erase_if(holdings_.connections, [&](const auto& entry) {
-            if (entry.second.vi != vi) return false;
-            std::erase(lost_, entry.first);
-            gone_.erase(entry.first);
-            return true;
-        });
+        for (auto held = holdings_.connections.begin(); held != holdings_.connections.end();) {
+            const std::uint64_t connection = held->first;
+            const bool of_vi = held->second.record.vi == vi;
+            ++held;
+            if (of_vi) (void)forget_connection(connection);
+        }
     } catch (...) {
         return;
     }
@@ -792,9 +845,7 @@ void Client::disconnected(std::uint64_t connection) noexcept {
         Lock lock(mutex_);
         while (attaching_)
             attaching_changed_.wait(lock);
-        if (holdings_.connections.erase(connection) == 0) return;
-        std::erase(lost_, connection);
-        gone_.erase(connection);
+        if (!forget_connection(connection)) return;
     } catch (...) {
         return;
     }
@@ -824,18 +875,18 @@ std::function<void(AgentMessage&)> Client::connection_recorder(
             undo_unwanted(message);
             return;
         }
-        holdings_.connections[reply->connection] =
+        holdings_.connections[reply->connection].record =
             ConnectionRecord{reply->connection,    reply->secret,          offer.vi,
                              offer.attributes.tag, offer.attributes.flags, reply->peer_uid,
                              reply->peer_instance};
     };
 }
 
-Result<Established> Client::established(const Result<AgentMessage>& answer,
-                                        std::vector<UniqueFd> fds) {
+Result<Established> Client::established(const Result<AgentMessage>& answer, base::FdList fds) {
     auto reply = expect<EstablishedReply>(answer);
     if (!reply) return std::move(reply).error();
     const EstablishedReply& body = reply.value();
+    base::Undo unusable([&] { disconnected(body.connection); });
     Established result;
     result.connection = body.connection;
     result.secret = body.secret;
@@ -861,18 +912,15 @@ Result<Established> Client::established(const Result<AgentMessage>& answer,
     {
         Lock lock(mutex_);
         read_what_is_there(lock);
-        alone = gone_.contains(body.connection);
+        alone = is_alone(body.connection);
     }
-    if (alone) {
-        disconnected(body.connection);
+    if (alone)
         return Result<Established>(Code::ConnectionLost,
                                    "the process at the other end has left the new connection");
-    }
     // Both ends do this, so neither depends on the other's having done it.
-    if (auto allocated = base::allocate_range(result.channel, 0, body.channel_bytes); !allocated) {
-        disconnected(body.connection);
+    if (auto allocated = base::allocate_range(result.channel, 0, body.channel_bytes); !allocated)
         return std::move(allocated).error();
-    }
+    unusable.keep();
     return result;
 }
 
@@ -970,7 +1018,7 @@ Result<Established> Client::connect_accept(std::uint64_t request, const ConnectO
         return Result<Established>(Code::Timeout,
                                    "the kernel agent ended while the connection was accepted");
     }
-    std::vector<UniqueFd> fds;
+    base::FdList fds;
     if (answer) fds = std::move(answer.value().fds);
     auto result = established(answer, std::move(fds));
     const bool stays = !result && (result.error().code == Code::InvalidArgument ||
@@ -1014,7 +1062,7 @@ Result<Established> Client::connect_request(const ConnectOffer& offer, Deadline 
         },
         with_grace(deadline, answer_time_), true, connection_recorder(own.value(), failure));
     if (*failure) return **failure;
-    std::vector<UniqueFd> fds;
+    base::FdList fds;
     if (answer) fds = std::move(answer.value().fds);
     return established(answer, std::move(fds));
 }
@@ -1047,11 +1095,13 @@ Result<std::uint64_t> Client::peer_request(const ConnectOffer& offer, Deadline d
     slots_[id] = slot;
     peers_[id] = slot;
     const PeerRequestRequest request{timeout_of(deadline), own.value()};
-    if (auto sent = send(lock, encode(id, request), answer_deadline()); !sent) {
+    base::Undo pending([&] {
         slots_.erase(id);
         peers_.erase(id);
+    });
+    if (auto sent = send(lock, encode_in_place(id, request), answer_deadline()); !sent)
         return std::move(sent).error();
-    }
+    pending.keep();
     return id;
 }
 
@@ -1067,6 +1117,10 @@ std::optional<Result<Established>> Client::peer_poll(std::uint64_t request) {
         slot = found->second;
         // A lost agent is replaced, and the request asked again there.
         Result<void> attached;
+        if (slot->state == Slot::State::NoMemory) {
+            peers_.erase(found);
+            throw std::bad_alloc();
+        }
         if (slot->state != Slot::State::Answered)
             attached = ensure_attached(lock, may_start_, answer_deadline());
         if (slot->state != Slot::State::Answered) {
@@ -1084,8 +1138,13 @@ std::optional<Result<Established>> Client::peer_poll(std::uint64_t request) {
             return Result<Established>(Code::InvalidArgument, "there is no such peer request");
     }
     if (slot->failure) return Result<Established>(*slot->failure);
+    base::Undo unclaimed([&] {
+        if (const auto* reply = std::get_if<EstablishedReply>(&slot->message->reply.body))
+            disconnected(reply->connection);
+    });
     auto fds = claim_descriptors(*slot);
     if (!fds) return Result<Established>(std::move(fds).error());
+    unclaimed.keep();
     return established(std::move(*slot->message), std::move(fds).value());
 }
 
@@ -1095,27 +1154,24 @@ void Client::share_peer_descriptors(Slot& slot) {
     const auto* reply = std::get_if<EstablishedReply>(&slot.message->reply.body);
     if (reply == nullptr) return;
     std::erase_if(met_processes_, [](const auto& entry) { return entry.second.expired(); });
-    std::vector<UniqueFd>& fds = slot.message->fds;
+    base::FdList& fds = slot.message->fds;
     auto& known = met_processes_[{reply->agent_epoch, reply->peer_process}];
     slot.peer_fds = known.lock();
     if (!slot.peer_fds) {
-        slot.peer_fds = std::make_shared<std::vector<UniqueFd>>(
-            std::make_move_iterator(fds.begin() + 1), std::make_move_iterator(fds.end()));
+        slot.peer_fds = std::make_shared<base::FdList>();
+        for (std::size_t i = 1; i < fds.size(); ++i)
+            slot.peer_fds->push_back(std::move(fds[i]));
         known = slot.peer_fds;
     }
-    fds.resize(1);
+    fds.keep_first(1);
 }
 
-Result<std::vector<UniqueFd>> Client::claim_descriptors(Slot& slot) {
-    std::vector<UniqueFd> fds = std::move(slot.message->fds);
+Result<base::FdList> Client::claim_descriptors(Slot& slot) {
+    base::FdList fds = std::move(slot.message->fds);
     if (!slot.peer_fds) return fds;
-    const auto* reply = std::get_if<EstablishedReply>(&slot.message->reply.body);
     for (const UniqueFd& fd : *slot.peer_fds) {
         UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-        if (!copy.valid()) {
-            disconnected(reply->connection);
-            return lost_descriptors();
-        }
+        if (!copy.valid()) return lost_descriptors();
         fds.push_back(std::move(copy));
     }
     const Lock lock(mutex_);
@@ -1189,7 +1245,16 @@ std::vector<std::uint64_t> Client::lost_connections() {
     if (forked()) return {};
     Lock lock(mutex_);
     read_what_is_there(lock);
-    auto lost = std::exchange(lost_, {});
+    std::vector<std::uint64_t> lost;
+    lost.reserve(untold_);
+    if (untold_ != 0) {
+        for (auto& [connection, held] : holdings_.connections) {
+            if (!held.alone || held.told) continue;
+            held.told = true;
+            lost.push_back(connection);
+        }
+    }
+    untold_ = 0;
     update_watch();
     return lost;
 }
@@ -1197,7 +1262,7 @@ std::vector<std::uint64_t> Client::lost_connections() {
 bool Client::is_lost(std::uint64_t connection) {
     if (forked()) return false;
     const Lock lock(mutex_);
-    return gone_.contains(connection);
+    return is_alone(connection);
 }
 
 // ---- for people

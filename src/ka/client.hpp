@@ -166,6 +166,8 @@ class AgentClient {
     [[nodiscard]] virtual base::Result<KmemBlock> allocate_kmem(std::uint64_t bytes,
                                                                 ProtectionTag tag) = 0;
     [[nodiscard]] virtual base::Result<void> free_kmem(const void* address) = 0;
+    /// The same without waiting and without memory, for a block that nobody has seen yet.
+    virtual void abandon_kmem(const void* address) noexcept = 0;
 
     // VI life cycle, for limits and for people who look.
     [[nodiscard]] virtual base::Result<std::uint32_t> create_vi() = 0;

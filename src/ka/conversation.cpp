@@ -118,8 +118,8 @@ Result<void> Conversation::restore(const Holdings& holdings) {
     if (vis.count > 0)
         if (auto done = demand(vis); !done) return done;
     RestoreConnectionsRequest connections;
-    for (const auto& [number, record] : holdings.connections) {
-        connections.connections[connections.count++] = record;
+    for (const auto& [number, held] : holdings.connections) {
+        connections.connections[connections.count++] = held.record;
         if (connections.count < connections.capacity) continue;
         if (auto done = demand(connections); !done) return done;
         connections.count = 0;

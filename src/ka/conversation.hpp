@@ -21,7 +21,7 @@ namespace via::ka {
 
 struct AgentMessage {
     Reply reply;
-    std::vector<base::UniqueFd> fds;
+    base::FdList fds;
     bool fds_lost = false;  ///< this process could not take all descriptors
 };
 

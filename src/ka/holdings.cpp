@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/undo.hpp"
 
 namespace via::ka {
 namespace {
@@ -23,8 +24,11 @@ base::Result<void> Holdings::add_arena(const KmemAllocatedReply& reply, base::Un
     arena.tag = reply.tag;
     arena.dedicated = reply.dedicated == 1;
     arena.huge_pages = reply.huge_pages == 1;
-    arenas_by_address_[number_of(arena.mapping.data())] = reply.arena;
+    const auto address = number_of(arena.mapping.data());
+    arenas_by_address_[address] = reply.arena;
+    base::Undo unlisted([&] { arenas_by_address_.erase(address); });
     arenas_.insert_or_assign(reply.arena, std::move(arena));
+    unlisted.keep();
     arena_floor_ = std::max(arena_floor_, reply.arena);
     return {};
 }
@@ -60,17 +64,17 @@ std::optional<KmemBlock> Holdings::find_block(const void* address) const {
                      block->first};
 }
 
-void Holdings::remove_block(const KmemBlock& block, bool arena_released) {
-    const auto found = arenas_.find(block.arena);
+void Holdings::remove_block(std::uint32_t number, std::uint64_t offset, bool arena_released) {
+    const auto found = arenas_.find(number);
     if (found == arenas_.end()) return;
     Arena& arena = found->second;
-    arena.blocks.erase(block.arena_offset);
+    const auto block = arena.blocks.extract(offset);
     if (arena_released) {
         arenas_by_address_.erase(number_of(arena.mapping.data()));
         arenas_.erase(found);
-    } else if (!arena.huge_pages) {
+    } else if (block && !arena.huge_pages) {
         // Pages of a huge-page arena stay until it goes; they were its own from the start.
-        if (auto given = base::release_range(arena.file, block.arena_offset, block.bytes); !given)
+        if (auto given = base::release_range(arena.file, offset, block.mapped()); !given)
             base::log(base::LogLevel::Warning, given.error().sentence);
     }
 }

@@ -34,7 +34,14 @@ class Holdings {
     // Regions, by handle.
     std::unordered_map<MemoryHandle, RegisterRequest> regions;
     std::set<std::uint32_t> vis;
-    std::unordered_map<std::uint64_t, ConnectionRecord> connections;
+
+    // Connections, by number. Their end is marked here, which needs no memory.
+    struct Connection {
+        ConnectionRecord record;
+        bool alone = false;  ///< its other end has left …
+        bool told = false;   ///< … and the process knows
+    };
+    std::unordered_map<std::uint64_t, Connection> connections;
 
     /// Maps a new arena. The mapping stays where it is until the arena is released.
     [[nodiscard]] base::Result<void> add_arena(const KmemAllocatedReply& reply,
@@ -43,7 +50,7 @@ class Holdings {
     /// The block that starts exactly there.
     [[nodiscard]] std::optional<KmemBlock> find_block(const void* address) const;
     /// Gives the pages back, or unmaps the whole arena if the agent has released it.
-    void remove_block(const KmemBlock& block, bool arena_released);
+    void remove_block(std::uint32_t arena, std::uint64_t offset, bool arena_released);
     /// The arena that holds all of the range: its number and the offset.
     [[nodiscard]] std::optional<std::pair<std::uint32_t, std::uint64_t>> locate(
         std::uint64_t address, std::uint64_t bytes) const;

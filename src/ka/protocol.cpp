@@ -224,8 +224,8 @@ Complaint check(const KmemAllocatedReply& m) {
     return {};
 }
 Complaint check(const KmemFreedReply& m) {
-    if (auto bad = check_flag(m.arena_released)) return bad;
-    return check_reserved(m.reserved);
+    if (m.arena == no_arena) return "kmem without an arena";
+    return check_flag(m.arena_released);
 }
 Complaint check(const ViCreatedReply& m) {
     if (m.vi == 0) return "a VI without a number";

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@
 namespace via::ka {
 
 inline constexpr std::uint32_t protocol_magic = 0x41414956;  // "VIAA"
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 /// No message is longer.
 inline constexpr std::size_t max_message_bytes = 4096;
 /// A timeout that never comes, on the wire.
@@ -379,8 +380,9 @@ static_assert(sizeof(KmemAllocatedReply) == 40);
 
 struct KmemFreedReply {
     static constexpr auto kind = MessageKind::KmemFreed;
+    std::uint64_t offset = 0;
+    std::uint32_t arena = 0;
     std::uint32_t arena_released = 0;
-    std::uint32_t reserved = 0;
 };
 
 struct ViCreatedReply {
@@ -520,18 +522,23 @@ struct Reply {
 /// The header alone, if there is one (also of another version).
 [[nodiscard]] base::Result<MessageHeader> decode_header(std::span<const std::byte> message);
 
+/// Needs no memory but its own.
 template <class Body>
-[[nodiscard]] std::vector<std::byte> encode(std::uint64_t id, const Body& body) {
+[[nodiscard]] auto encode_in_place(std::uint64_t id, const Body& body) noexcept {
     static_assert(std::is_trivially_copyable_v<Body>);
     static_assert(sizeof(MessageHeader) + sizeof(Body) <= max_message_bytes);
     const MessageHeader header{protocol_magic, protocol_version,
                                static_cast<std::uint16_t>(Body::kind), id};
-    std::vector<std::byte> message(sizeof header + sizeof body);
-    const auto* header_bytes = reinterpret_cast<const std::byte*>(&header);
-    const auto* body_bytes = reinterpret_cast<const std::byte*>(&body);
-    std::copy(header_bytes, header_bytes + sizeof header, message.begin());
-    std::copy(body_bytes, body_bytes + sizeof body, message.begin() + sizeof header);
+    std::array<std::byte, sizeof header + sizeof body> message;
+    std::memcpy(message.data(), &header, sizeof header);
+    std::memcpy(message.data() + sizeof header, &body, sizeof body);
     return message;
+}
+
+template <class Body>
+[[nodiscard]] std::vector<std::byte> encode(std::uint64_t id, const Body& body) {
+    const auto message = encode_in_place(id, body);
+    return {message.begin(), message.end()};
 }
 
 [[nodiscard]] FailedReply failed(const base::Error& error);

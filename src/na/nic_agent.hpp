@@ -52,6 +52,7 @@ enum class EndpointEvent : std::uint32_t {
     PeerDisconnected = 8,    ///< the peer disconnected or broke the connection
     PeerDied = 16,           ///< its process is gone
     ProtocolViolation = 32,  ///< the peer wrote nonsense into the channel
+    OutOfMemory = 64,        ///< this end has no memory to go on
 };
 
 /// Everything of one VI that user agent and NIC agent share.

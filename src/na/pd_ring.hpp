@@ -35,6 +35,16 @@ class PdRing {
         push_big(pd);
     }
 
+    [[nodiscard]] bool has_room(std::uint32_t count) const noexcept {
+        return !spilling_ && small_count() + count <= small_mask_ + 1;
+    }
+    /// For `count` more, wherever they go.
+    void make_room(std::uint32_t count) {
+        if (has_room(count)) return;
+        while (big_count() + count > big_.size())
+            grow_big();
+    }
+
     /// PDs not yet taken by the NIC agent.
     [[nodiscard]] std::uint32_t size() const noexcept { return small_count() + big_count(); }
     [[nodiscard]] bool empty() const noexcept { return small_head_ == small_tail_; }

@@ -58,6 +58,14 @@ class WorkQueue {
     // --- user agent ---
     [[nodiscard]] bool full() const noexcept { return posted_ - reaped_ >= max_entries_; }
     [[nodiscard]] bool empty() const noexcept { return posted_ == reaped_; }
+    /// Room for one more entry and its PDs: posting them needs no memory then.
+    [[nodiscard]] bool has_room(std::uint32_t chain_pds) const noexcept {
+        return posted_ - reaped_ <= mask_ && pds.has_room(chain_pds);
+    }
+    void make_room(std::uint32_t chain_pds) {
+        if (posted_ - reaped_ > mask_) grow();
+        pds.make_room(chain_pds);
+    }
     /// Appends an entry; its PDs are pushed by the caller before the NIC agent looks.
     WorkEntry& post(std::uint64_t cookie, std::uint32_t cookie_handle, std::uint32_t chain_pds,
                     std::uint32_t operation_bits) {
@@ -74,9 +82,10 @@ class WorkQueue {
                  WorkState::Queued};
         return entry;
     }
-    /// Nothing waits to be started or to complete: a new entry would be the NIC agent's next one.
+    /// Nothing waits to be started or to complete: a new entry would be the NIC agent's next one,
+    /// and there is room for it.
     [[nodiscard]] bool quiet() const noexcept {
-        return posted_ == harvested_ && pds.empty() && !full();
+        return posted_ == harvested_ && pds.empty() && !full() && posted_ - reaped_ <= mask_;
     }
     /// Appends an entry that is done and harvested.
     void post_done(std::uint64_t cookie, std::uint32_t cookie_handle, std::uint32_t status,

@@ -50,8 +50,20 @@ bool CompletionQueue::force_close(std::uint64_t expected) {
 
 void CompletionQueue::reserve() {
     const base::BiasedGuard guard(lock_);
-    if (++reserved_ > ring_.size()) [[unlikely]]
+    if (reserved_ >= ring_.size()) [[unlikely]]
         grow(ring_.size() * 2);
+    ++reserved_;
+}
+
+bool CompletionQueue::has_room() noexcept {
+    if (reserved_ < ring_.size()) [[likely]]
+        return true;
+    try {
+        grow(ring_.size() * 2);
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    return true;
 }
 
 void CompletionQueue::grow(std::size_t entries) {
@@ -67,12 +79,14 @@ void CompletionQueue::push(std::uint64_t vi, bool receive) noexcept {
     count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
 }
 
-void CompletionQueue::reserve_and_push(std::uint64_t vi, bool receive) {
+bool CompletionQueue::reserve_and_push(std::uint64_t vi, bool receive) noexcept {
     const base::BiasedGuard guard(lock_);
-    if (++reserved_ > ring_.size()) [[unlikely]]
-        grow(ring_.size() * 2);
+    if (!has_room()) [[unlikely]]
+        return false;
+    ++reserved_;
     ring_[tail_++ & (ring_.size() - 1)] = {vi, receive};
     count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
+    return true;
 }
 
 bool CompletionQueue::pop(CompletionEntry& entry) noexcept {
@@ -88,12 +102,13 @@ bool CompletionQueue::pop(CompletionEntry& entry) noexcept {
     return some;
 }
 
-void CompletionQueue::give_back(const CompletionEntry& entry) noexcept {
+bool CompletionQueue::give_back(const CompletionEntry& entry) noexcept {
     const base::BiasedGuard guard(lock_);
+    if (!has_room()) return false;
     ++reserved_;
-    if (reserved_ > ring_.size() || tail_ - head_ == ring_.size()) grow(ring_.size() * 2);
     ring_[--head_ & (ring_.size() - 1)] = entry;
     count_.store(static_cast<std::uint32_t>(tail_ - head_), std::memory_order_relaxed);
+    return true;
 }
 
 bool CompletionQueue::poll(CompletionEntry& entry) noexcept {

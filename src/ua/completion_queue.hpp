@@ -41,12 +41,12 @@ class CompletionQueue {
     void reserve();
     /// Called at completion, in completion order.
     void push(std::uint64_t vi, bool receive) noexcept;
-    /// Both at once.
-    void reserve_and_push(std::uint64_t vi, bool receive);
+    /// Both at once. False: the queue is full, and there is no memory for a larger one.
+    [[nodiscard]] bool reserve_and_push(std::uint64_t vi, bool receive) noexcept;
     /// An entry that is there already; no polling.
     [[nodiscard]] bool pop(CompletionEntry& entry) noexcept;
-    /// Undoes a pop: the entry is the next one again.
-    void give_back(const CompletionEntry& entry) noexcept;
+    /// Undoes a pop: the entry is the next one again. False as above.
+    [[nodiscard]] bool give_back(const CompletionEntry& entry) noexcept;
     /// Looks for arrivals first if nothing is there.
     [[nodiscard]] bool poll(CompletionEntry& entry) noexcept;
     void resize(std::uint32_t entries);
@@ -71,6 +71,7 @@ class CompletionQueue {
 
   private:
     void grow(std::size_t entries);
+    [[nodiscard]] bool has_room() noexcept;
 
     base::BiasedLock lock_;
     std::vector<CompletionEntry> ring_;  ///< size is a power of two

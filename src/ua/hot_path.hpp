@@ -84,8 +84,9 @@ inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor,
                    segment.Length);
     __atomic_store_n(&descriptor->CS.Status, na::status_op_send | na::status_done,
                      __ATOMIC_RELEASE);
-    if (send_cq_ != nullptr)
-        send_cq_->reserve_and_push(handle.load(std::memory_order_relaxed), false);
+    if (send_cq_ != nullptr &&
+        !send_cq_->reserve_and_push(handle.load(std::memory_order_relaxed), false)) [[unlikely]]
+        raise_lost_completion();
     tell_of_completions(send_cq_);
     return true;
 }
@@ -107,14 +108,14 @@ inline bool VirtualInterface::post_plain_receive(VIP_DESCRIPTOR* descriptor,
                                                  std::uint32_t memory_handle) {
     na::WorkQueue& work = queues_->receive;
     const ka::Region* region = plain_descriptor(descriptor, memory_handle, work);
-    if (region == nullptr || state_ == ViState::Error ||
+    if (region == nullptr || state_ == ViState::Error || !work.has_room(2) ||
         (descriptor->CS.Control & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK)) != 0)
         return false;
     const VIP_DATA_SEGMENT segment = descriptor->DS[0].Local;
     if (segment.Length == 0) return false;
+    if (receive_cq_ != nullptr) receive_cq_->reserve();
     link_plain(work, descriptor, memory_handle);
     descriptor->CS.Status = 0;
-    if (receive_cq_ != nullptr) receive_cq_->reserve();
     const na::ChainHead head{na::Operation::Receive, 0, 1, segment.Length, 0};
     work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 2, na::status_op_receive);
     work.pds.push(na::encode_head(head));

@@ -9,11 +9,20 @@
 #include "base/log.hpp"
 #include "base/memory_file.hpp"
 #include "base/settings.hpp"
+#include "base/undo.hpp"
 #include "ua/completion_queue.hpp"
 #include "ua/tables.hpp"
 
 namespace via::ua {
 namespace {
+
+/// An entry of a map or set, made before anything is to be undone; putting it in needs no memory.
+template <class Container, class... Parts>
+typename Container::node_type prepared(Parts&&... parts) {
+    Container single;
+    single.emplace(std::forward<Parts>(parts)...);
+    return single.extract(single.begin());
+}
 
 constexpr std::uint64_t nic_kind = 0x4E;
 constexpr std::uint64_t request_kind = 0x52;
@@ -115,9 +124,9 @@ void Nic::close() {
         device_->cancel_waits(this);
         sched_yield();
     }
-    std::set<std::uint64_t> vis;
-    std::set<std::uint64_t> cqs;
-    std::map<ka::MemoryHandle, RegionRecord> regions;
+    Handles vis;
+    Handles cqs;
+    Regions regions;
     {
         const std::lock_guard guard(mutex_);
         vis.swap(vis_);
@@ -215,15 +224,17 @@ base::Result<ka::MemoryHandle> Nic::register_memory(void* address, std::uint64_t
     if (!use_tag(attributes.tag))
         return base::Result<ka::MemoryHandle>(base::Code::ProtectionTag,
                                               "there is no such protection tag on this NIC");
+    base::Undo unused_tag([&] { release_tag(attributes.tag); });
+    auto entry =
+        prepared<Regions>(ka::MemoryHandle{0}, RegionRecord{address, bytes, attributes, false});
     auto handle =
         process_.agent().register_memory(address, bytes, attributes.tag, attributes.rights);
     process_.publish_rmmt_epoch();
-    if (!handle) {
-        release_tag(attributes.tag);
-        return handle;
-    }
+    if (!handle) return handle;
+    unused_tag.keep();
+    entry.key() = handle.value();
     const std::lock_guard guard(mutex_);
-    regions_[handle.value()] = {address, bytes, attributes, false};
+    regions_.insert(std::move(entry));
     return handle;
 }
 
@@ -290,11 +301,10 @@ base::Result<Nic::Allocation> Nic::allocate(std::uint64_t bytes,
     auto block = process_.agent().allocate_kmem(bytes, attributes.tag);
     process_.publish_rmmt_epoch();
     if (!block) return std::move(block).error();
+    base::Undo unregistered([&] { process_.agent().abandon_kmem(block.value().address); });
     auto handle = register_memory(block.value().address, bytes, attributes);
-    if (!handle) {
-        [[maybe_unused]] const auto freed = process_.agent().free_kmem(block.value().address);
-        return std::move(handle).error();
-    }
+    if (!handle) return std::move(handle).error();
+    unregistered.keep();
     const std::lock_guard guard(mutex_);
     regions_[handle.value()].kmem_block = true;
     return Allocation{block.value().address, handle.value()};
@@ -323,20 +333,21 @@ base::Result<std::uint64_t> Nic::create_vi(const ka::EndpointAttributes& attribu
     if (!use_tag(attributes.tag))
         return base::Result<std::uint64_t>(base::Code::ProtectionTag,
                                            "there is no such protection tag on this NIC");
+    base::Undo unused_tag([&] { release_tag(attributes.tag); });
+    auto entry = prepared<Handles>(std::uint64_t{0});
     std::uint64_t handle = 0;
     VirtualInterface* vi = vi_table().take(handle);
-    base::Result<void> opened;
     if (vi == nullptr)
-        opened = base::Error{base::Code::OutOfResources, "this process has 32768 VIs already"};
-    else
-        opened = vi->open(shared_from_this(), handle, attributes, send_cq, receive_cq);
-    if (!opened) {
-        if (vi != nullptr) vi_table().give_back(handle);
-        release_tag(attributes.tag);
-        return std::move(opened).error();
-    }
+        return base::Result<std::uint64_t>(base::Code::OutOfResources,
+                                           "this process has 32768 VIs already");
+    base::Undo unused_handle([&] { vi_table().give_back(handle); });
+    auto opened = vi->open(shared_from_this(), handle, attributes, send_cq, receive_cq);
+    if (!opened) return std::move(opened).error();
+    unused_handle.keep();
+    unused_tag.keep();
+    entry.value() = handle;
     const std::lock_guard guard(mutex_);
-    vis_.insert(handle);
+    vis_.insert(std::move(entry));
     return handle;
 }
 
@@ -356,15 +367,19 @@ base::Result<void> Nic::destroy_vi(VirtualInterface& vi, std::uint64_t handle) {
 }
 
 base::Result<std::uint64_t> Nic::create_cq(std::uint32_t entries) {
+    auto entry = prepared<Handles>(std::uint64_t{0});
     std::uint64_t handle = 0;
     CompletionQueue* cq = cq_table().take(handle);
     if (cq == nullptr)
         return base::Result<std::uint64_t>(base::Code::OutOfResources,
                                            "this process has 32768 completion queues already");
+    base::Undo unused_handle([&] { cq_table().give_back(handle); });
     cq->open(shared_from_this(), entries);
+    unused_handle.keep();
     cq->handle.store(handle, std::memory_order_release);
+    entry.value() = handle;
     const std::lock_guard guard(mutex_);
-    cqs_.insert(handle);
+    cqs_.insert(std::move(entry));
     return handle;
 }
 
@@ -403,6 +418,14 @@ void Nic::raise(const VIP_ERROR_DESCRIPTOR& error) noexcept {
     }
     // On the service thread: the caller may hold a VI's lock, and handlers may call anything.
     process_.call_handlers_soon();
+}
+
+void Nic::raise_lost_completion(std::uint64_t vi) noexcept {
+    VIP_ERROR_DESCRIPTOR error{};
+    error.ViHandle = reinterpret_cast<VIP_VI_HANDLE>(vi);
+    error.ResourceCode = VIP_RESOURCE_CQ;
+    error.ErrorCode = VIP_ERROR_VI_OVERRUN;
+    raise(error);
 }
 
 std::shared_ptr<Nic> Nic::next_with_errors() {
@@ -446,19 +469,23 @@ void Nic::deliver_errors() {
     }
 }
 
-base::Result<ka::IncomingRequest> Nic::connect_wait(const ka::NetAddress& local,
-                                                    base::Deadline deadline) {
+base::Result<void*> Nic::connect_wait(const ka::NetAddress& local, base::Deadline deadline,
+                                      ka::IncomingRequest& request) {
     connection_waiters_.fetch_add(1);
-    base::Result<ka::IncomingRequest> outcome(base::Code::InvalidArgument, "the NIC was closed");
-    if (!closing_.load()) outcome = device_->connect_wait(local, deadline, this);
-    connection_waiters_.fetch_sub(1);
-    return outcome;
-}
-
-void* Nic::keep_request(ka::IncomingRequest&& request) {
+    base::Undo waiting([&] { connection_waiters_.fetch_sub(1); });
+    if (closing_.load())
+        return base::Result<void*>(base::Code::InvalidArgument, "the NIC was closed");
+    // Its place first: a request that has come can be kept.
+    auto entry = prepared<std::map<const void*, Directory::Kept>>(nullptr, Directory::Kept{});
+    entry.mapped().nic = shared_from_this();
+    auto incoming = device_->connect_wait(local, deadline, this);
+    if (!incoming) return std::move(incoming).error();
+    request = incoming.value();
+    entry.mapped().request = request;
     const std::lock_guard guard(directory->mutex);
     void* handle = directory->new_handle(request_kind);
-    directory->requests.emplace(handle, Directory::Kept{shared_from_this(), std::move(request)});
+    entry.key() = handle;
+    directory->requests.insert(std::move(entry));
     return handle;
 }
 

@@ -75,14 +75,16 @@ class Nic : public std::enable_shared_from_this<Nic> {
     void set_error_handler(ErrorHandler handler, VIP_PVOID context);
     /// Any thread, with any lock: the handler is called on the service thread, by deliver_errors().
     void raise(const VIP_ERROR_DESCRIPTOR& error) noexcept;
+    /// A completion queue is full, and there is no memory for a larger one.
+    void raise_lost_completion(std::uint64_t vi) noexcept;
     void deliver_errors();
     [[nodiscard]] static std::shared_ptr<Nic> next_with_errors();
 
-    /// Ends with InvalidArgument when the NIC is closed meanwhile.
-    [[nodiscard]] base::Result<ka::IncomingRequest> connect_wait(const ka::NetAddress& local,
-                                                                 base::Deadline deadline);
-    // Connection requests that were waited for and not yet answered.
-    [[nodiscard]] void* keep_request(ka::IncomingRequest&& request);
+    /// Keeps the request that comes until it is answered, and returns its handle. Ends with
+    /// InvalidArgument when the NIC is closed meanwhile.
+    [[nodiscard]] base::Result<void*> connect_wait(const ka::NetAddress& local,
+                                                   base::Deadline deadline,
+                                                   ka::IncomingRequest& request);
     [[nodiscard]] static std::shared_ptr<Nic> find_request(const void* handle,
                                                            ka::IncomingRequest& request);
     void drop_request(const void* handle);
@@ -94,6 +96,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
         MemoryAttributes attributes;
         bool kmem_block = false;  ///< made by allocate(): freed with it
     };
+    using Regions = std::map<ka::MemoryHandle, RegionRecord>;
+    using Handles = std::set<std::uint64_t>;
     Nic(Process& process, na::NicAgent* device);
     [[nodiscard]] RegionRecord* find_region(void* address, ka::MemoryHandle handle);
 
@@ -105,9 +109,9 @@ class Nic : public std::enable_shared_from_this<Nic> {
 
     std::mutex mutex_;
     std::map<ka::ProtectionTag, std::uint32_t> tags_;  ///< uses of each
-    std::map<ka::MemoryHandle, RegionRecord> regions_;
-    std::set<std::uint64_t> vis_;
-    std::set<std::uint64_t> cqs_;
+    Regions regions_;
+    Handles vis_;
+    Handles cqs_;
 
     std::mutex handler_mutex_;
     ErrorHandler handler_ = nullptr;

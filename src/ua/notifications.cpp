@@ -20,7 +20,7 @@ void serve(CompletionQueue& cq) {
         CqHandler handler;
         if (!cq.notifications.take(handler)) {
             // Cancelled meanwhile: the entry goes back for whoever polls next.
-            cq.give_back(entry);
+            if (!cq.give_back(entry)) nic->raise_lost_completion(entry.vi);
             return;
         }
         nic->process().notification_served();

@@ -5,6 +5,7 @@
 
 #include "base/counters.hpp"
 #include "base/settings.hpp"
+#include "base/undo.hpp"
 #include "ua/hot_path.hpp"
 #include "ua/nic.hpp"
 #include "ua/tables.hpp"
@@ -47,6 +48,17 @@ constexpr std::uint32_t index_of(Queue queue) noexcept {
 /// In a row for one VI, before the others have their turn.
 constexpr int most_polls_of_service = 256;
 
+/// Calls into the device while a VI is being connected: whatever happens, the VI must hear of an
+/// outcome, or it would be pending for ever.
+template <class Connect>
+auto with_outcome(Connect connect) -> decltype(connect()) {
+    try {
+        return connect();
+    } catch (const std::bad_alloc&) {
+        return decltype(connect())(base::out_of_memory());
+    }
+}
+
 /// A descriptor's segments, read once. A longer list runs on behind the declared array.
 struct SegmentCopy {
     VIP_DESCRIPTOR_SEGMENT segments[252];
@@ -75,11 +87,10 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
                                     receive_cq != nullptr ? receive_cq->group() : nullptr};
     auto agent_vi = nic->process().agent().create_vi();
     if (!agent_vi) return std::move(agent_vi).error();
+    base::Undo unused([&] { nic->process().agent().destroy_vi(agent_vi.value()); });
     auto endpoint = nic->device().create_endpoint(*queues, *this, groups);
-    if (!endpoint) {
-        nic->process().agent().destroy_vi(agent_vi.value());
-        return std::move(endpoint).error();
-    }
+    if (!endpoint) return std::move(endpoint).error();
+    unused.keep();
     queues->counters = &base::Counters::get().take_slot(nic->device_name());
     queues->counters->reliability.set(attributes.reliability);
     queues->counters->state.set(0);
@@ -245,9 +256,11 @@ PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
                                                 descriptor_bytes(segment_count)))
         return refuse_post(descriptor);
 
+    // Whatever needs memory comes first: if there is none, nothing has happened.
+    work.make_room(segment_count + 2);
+    if (send_cq_ != nullptr) send_cq_->reserve();
     link_behind_last(Queue::Send, descriptor, memory_handle);
     descriptor->CS.Status = 0;
-    if (send_cq_ != nullptr) send_cq_->reserve();
 
     const std::uint32_t operation_bits =
         operation == na::Operation::RdmaWrite  ? na::status_op_rdma_write
@@ -332,10 +345,11 @@ PostOutcome VirtualInterface::post_any_receive(VIP_DESCRIPTOR* descriptor,
                                                 descriptor_bytes(segment_count)))
         return refuse_post(descriptor);
 
+    work.make_room(segment_count + 1);
+    if (receive_cq_ != nullptr) receive_cq_->reserve();
     link_behind_last(Queue::Receive, descriptor, memory_handle);
     descriptor->CS.Status = 0;
     SegmentCopy copy;
-    if (receive_cq_ != nullptr) receive_cq_->reserve();
 
     std::uint32_t failure = 0;
     std::uint64_t capacity = 0;
@@ -382,6 +396,10 @@ void VirtualInterface::raise_lost_descriptor(VIP_DESCRIPTOR* descriptor) {
     error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
     error.ErrorCode = VIP_ERROR_COMP_PROT;
     nic_->raise(error);
+}
+
+void VirtualInterface::raise_lost_completion() {
+    nic_->raise_lost_completion(handle.load(std::memory_order_relaxed));
 }
 
 /// Hands the entries that are done to the program: into their descriptors and the completion queue.
@@ -452,7 +470,8 @@ void VirtualInterface::handle_events() {
         broken = true;
     const bool lost_remotely = std::exchange(lost_remotely_, false);
     if ((broken && lost_remotely) || has(na::EndpointEvent::PeerDisconnected) ||
-        has(na::EndpointEvent::PeerDied) || has(na::EndpointEvent::ProtocolViolation)) {
+        has(na::EndpointEvent::PeerDied) || has(na::EndpointEvent::ProtocolViolation) ||
+        has(na::EndpointEvent::OutOfMemory)) {
         if (was_connected) raise(VIP_ERROR_CONN_LOST);
         broken = true;
     }
@@ -657,8 +676,9 @@ base::Result<ka::EndpointAttributes> VirtualInterface::connect_request(std::uint
                                                                        const ka::NetAddress& remote,
                                                                        base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return std::move(begun).error();
-    return end_connect(
-        nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline));
+    return end_connect(with_outcome([&] {
+        return nic_->device().connect_request(*endpoint_, {agent_vi_, local, remote}, deadline);
+    }));
 }
 
 /// What must be the same at both ends.
@@ -684,8 +704,10 @@ base::Result<void> VirtualInterface::connect_accept(std::uint64_t expected,
     if (auto begun = begin_connect(expected); !begun) return begun;
     auto outcome = compare(request.remote_attributes);
     if (outcome)
-        outcome = nic_->device().connect_accept(request, *endpoint_,
-                                                {agent_vi_, {}, request.remote}, deadline);
+        outcome = with_outcome([&] {
+            return nic_->device().connect_accept(request, *endpoint_,
+                                                 {agent_vi_, {}, request.remote}, deadline);
+        });
     auto connected = end_connect(std::move(outcome));
     if (!connected) return std::move(connected).error();
     return {};
@@ -696,7 +718,9 @@ base::Result<void> VirtualInterface::peer_request(std::uint64_t expected,
                                                   const ka::NetAddress& remote,
                                                   base::Deadline deadline) {
     if (auto begun = begin_connect(expected); !begun) return begun;
-    auto request = nic_->device().peer_request(*endpoint_, {agent_vi_, local, remote}, deadline);
+    auto request = with_outcome([&] {
+        return nic_->device().peer_request(*endpoint_, {agent_vi_, local, remote}, deadline);
+    });
     if (!request) return end_connect(std::move(request).error()).error();
     bool wanted;
     {
@@ -742,7 +766,9 @@ std::optional<base::Result<ka::EndpointAttributes>> VirtualInterface::peer_done(
         peer_waiting_ = true;
         request = peer_request_;
     }
-    auto outcome = nic_->device().peer_poll(*endpoint_, request);
+    auto outcome = with_outcome([&]() -> std::optional<base::Result<void>> {
+        return nic_->device().peer_poll(*endpoint_, request);
+    });
     if (!outcome) {
         let_go();
         return std::nullopt;
@@ -761,7 +787,8 @@ base::Result<ka::EndpointAttributes> VirtualInterface::peer_wait(std::uint64_t e
         peer_waiting_ = true;
         request = peer_request_;
     }
-    return conclude_peer(nic_->device().peer_wait(*endpoint_, request));
+    return conclude_peer(
+        with_outcome([&] { return nic_->device().peer_wait(*endpoint_, request); }));
 }
 
 bool VirtualInterface::disconnect(std::uint64_t expected) {

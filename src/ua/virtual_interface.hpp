@@ -134,6 +134,7 @@ class VirtualInterface final : public na::EndpointOwner {
     [[gnu::always_inline]] void tell_of_completions(CompletionQueue* cq);
     void wake_waiters(CompletionQueue* cq);
     [[gnu::cold]] void raise_lost_descriptor(VIP_DESCRIPTOR* descriptor);
+    [[gnu::cold]] void raise_lost_completion();
     PostOutcome refuse_post(VIP_DESCRIPTOR* descriptor);
     PostOutcome refuse_overrun(VIP_DESCRIPTOR* descriptor);
     void link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle);

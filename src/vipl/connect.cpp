@@ -21,12 +21,13 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* LocalAddr, 
             return failed("VipConnectWait", VIP_INVALID_PARAMETER, "a pointer argument is NULL");
         auto local = vipl::to_address(LocalAddr);
         if (!local) return failed("VipConnectWait", local.error());
-        auto request = nic->connect_wait(local.value(), vipl::to_deadline(Timeout));
+        ka::IncomingRequest request;
+        auto handle = nic->connect_wait(local.value(), vipl::to_deadline(Timeout), request);
         nic->process().publish_rmmt_epoch();
-        if (!request) return failed("VipConnectWait", request.error());
-        vipl::from_address(request.value().remote, RemoteAddr);
-        vipl::from_endpoint_attributes(request.value().remote_attributes, false, RemoteViAttribs);
-        *ConnHandle = nic->keep_request(std::move(request).value());
+        if (!handle) return failed("VipConnectWait", handle.error());
+        vipl::from_address(request.remote, RemoteAddr);
+        vipl::from_endpoint_attributes(request.remote_attributes, false, RemoteViAttribs);
+        *ConnHandle = handle.value();
         return VIP_SUCCESS;
     });
 }

@@ -294,8 +294,9 @@ class ViLoss : public ScriptedVi, public testing::WithParamInterface<std::uint32
 };
 
 TEST_P(ViLoss, OfThePeerFlushesEverythingInOrder) {
-    for (const EndpointEvent event : {EndpointEvent::PeerDisconnected, EndpointEvent::PeerDied,
-                                      EndpointEvent::ProtocolViolation}) {
+    for (const EndpointEvent event :
+         {EndpointEvent::PeerDisconnected, EndpointEvent::PeerDied,
+          EndpointEvent::ProtocolViolation, EndpointEvent::OutOfMemory}) {
         for (std::size_t i = 0; i < 5; ++i) {
             ASSERT_EQ(send(message(i)), PostOutcome::Success);
             ASSERT_EQ(receive(message(10 + i)), PostOutcome::Success);

@@ -64,8 +64,8 @@ TEST_F(Cq, AnEntryGivenBackIsTheNextAgain) {
         cq->reserve();
         cq->push(i, false);
     }
-    cq->give_back(second);
-    cq->give_back(first);
+    EXPECT_TRUE(cq->give_back(second));
+    EXPECT_TRUE(cq->give_back(first));
     CompletionEntry entry;
     for (std::uint64_t i = 1; i <= 18; ++i) {
         ASSERT_TRUE(cq->pop(entry));
@@ -126,7 +126,7 @@ TEST_F(Cq, BehavesAsADeque) {
                     ASSERT_EQ(entry.vi, model.front() % 5);
                     ASSERT_EQ(entry.receive, model.front() % 2 == 0);
                     if (random.one_in(4))
-                        cq->give_back(entry);
+                        EXPECT_TRUE(cq->give_back(entry));
                     else
                         model.pop_front();
                     break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/settings.hpp"
+#include "base/undo.hpp"
 #include "na/shm/shm_nic_agent.hpp"
 
 namespace via::na::shm {
@@ -39,14 +40,21 @@ ShmEndpoint::ShmEndpoint(ShmNicAgent& agent, QueuePair& queues, EndpointOwner& o
               groups.send == groups.receive ? nullptr : static_cast<ShmPollGroup*>(groups.send)},
       index_(index),
       rmmt_(agent.rmmt()),
-      settings_(agent.settings()) {}
+      settings_(agent.settings()) {
+    if (groups_[0] != nullptr) groups_[0]->join();
+    base::Undo half_joined([&] {
+        if (groups_[0] != nullptr) groups_[0]->leave(*this);
+    });
+    if (groups_[1] != nullptr) groups_[1]->join();
+    half_joined.keep();
+}
 
 ShmEndpoint::~ShmEndpoint() {
     // Service thread and poll groups let go of it first; they hold their locks while they look. The
     // service thread before the groups, because it could hand it to them again.
-    agent_.remove(*this);
+    agent_.give_back_index(index_);
     for (ShmPollGroup* group : groups_)
-        if (group != nullptr) group->remove(*this);
+        if (group != nullptr) group->leave(*this);
     disconnect();
 }
 

@@ -222,6 +222,7 @@ class ShmEndpoint final : public Endpoint {
                                         std::uint32_t bytes);
     void acknowledge(std::uint32_t status);
     void violation(const char* what);
+    [[gnu::cold]] void give_up() noexcept;
     bool idle();
 
     /// Does the segment lie in registered memory of the VI's tag?

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "base/undo.hpp"
 
 namespace via::na::shm {
 namespace {
@@ -85,24 +86,34 @@ std::unique_ptr<PollGroup> ShmNicAgent::create_poll_group() {
 base::Result<std::unique_ptr<Endpoint>> ShmNicAgent::create_endpoint(QueuePair& queues,
                                                                      EndpointOwner& owner,
                                                                      const EndpointGroups& groups) {
-    const std::unique_lock guard(registry_mutex_);
-    std::uint32_t index;
-    if (!free_indices_.empty()) {
-        index = free_indices_.back();
-        free_indices_.pop_back();
-    } else {
-        index = static_cast<std::uint32_t>(endpoints_.size());
-        endpoints_.push_back(nullptr);
-    }
+    const std::uint32_t index = take_index();
+    base::Undo unused([&] { give_back_index(index); });
+    // It joins its poll groups, whose locks come before the registry's.
     auto endpoint = std::make_unique<ShmEndpoint>(*this, queues, owner, groups, index);
+    unused.keep();
+    const std::unique_lock guard(registry_mutex_);
     endpoints_[index] = endpoint.get();
     return std::unique_ptr<Endpoint>(std::move(endpoint));
 }
 
-void ShmNicAgent::remove(ShmEndpoint& endpoint) noexcept {
+std::uint32_t ShmNicAgent::take_index() {
     const std::unique_lock guard(registry_mutex_);
-    endpoints_[endpoint.index()] = nullptr;
-    free_indices_.push_back(endpoint.index());
+    if (!free_indices_.empty()) {
+        const std::uint32_t index = free_indices_.back();
+        free_indices_.pop_back();
+        return index;
+    }
+    const auto index = static_cast<std::uint32_t>(endpoints_.size());
+    // Giving one back needs no memory.
+    if (free_indices_.capacity() <= index) free_indices_.reserve(2 * index + 16);
+    endpoints_.push_back(nullptr);
+    return index;
+}
+
+void ShmNicAgent::give_back_index(std::uint32_t index) noexcept {
+    const std::unique_lock guard(registry_mutex_);
+    endpoints_[index] = nullptr;
+    free_indices_.push_back(index);
 }
 
 void ShmNicAgent::collect_marks(bool visit_all) {
@@ -213,13 +224,8 @@ void ShmNicAgent::connection_lost(std::uint64_t connection) {
 
 base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&& established) {
     // If this end can not take it up, the other must not go on believing in it.
-    struct Abandon {
-        ka::AgentClient* agent;
-        std::uint64_t connection;
-        ~Abandon() {
-            if (agent != nullptr) agent->disconnected(connection);
-        }
-    } abandon{&agent_, established.connection};
+    const std::uint64_t connection = established.connection;
+    base::Undo abandoned([&] { agent_.disconnected(connection); });
     const Parameters remote = decode_parameters(established.remote_parameters);
     if (remote.format != Parameters::current)
         return base::Result<void>(base::Code::NotSupported,
@@ -231,10 +237,9 @@ base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&&
     if (!peer) return std::move(peer).error();
     auto attached = endpoint.attach(std::move(established), geometry, peer.value(),
                                     remote.endpoint_index, remote.has_barrier != 0);
-    if (attached) abandon.agent = nullptr;
+    if (attached) abandoned.keep();
     // Its end may have been noticed before there was an endpoint to tell.
-    if (attached && (peer.value()->gone() || agent_.is_lost(abandon.connection)))
-        endpoint.peer_died();
+    if (attached && (peer.value()->gone() || agent_.is_lost(connection))) endpoint.peer_died();
     return attached;
 }
 

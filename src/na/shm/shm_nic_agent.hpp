@@ -53,7 +53,8 @@ class ShmNicAgent final : public NicAgent {
     [[nodiscard]] ka::RmmtView rmmt() const noexcept { return rmmt_; }
     [[nodiscard]] const ShmSettings& settings() const noexcept { return settings_; }
     [[nodiscard]] ka::AgentClient& agent() noexcept { return agent_; }
-    void remove(ShmEndpoint& endpoint) noexcept;
+    /// The service thread has let go of the endpoint when this returns.
+    void give_back_index(std::uint32_t index) noexcept;
     /// Hands the endpoints that peers have marked to their poll groups; `visit_ungrouped` also
     /// progresses those without one (service thread).
     void collect_marks(bool visit_all);
@@ -67,6 +68,7 @@ class ShmNicAgent final : public NicAgent {
     [[nodiscard]] base::Result<void> go_live(ShmEndpoint& endpoint, ka::Established&& established);
     [[nodiscard]] base::Result<std::shared_ptr<PeerProcess>> peer_of(ka::Established& established);
     void peer_died(std::weak_ptr<PeerProcess> peer);
+    [[nodiscard]] std::uint32_t take_index();
     void end_of(ShmEndpoint& endpoint);
 
     ka::AgentClient& agent_;
@@ -99,8 +101,12 @@ class ShmPollGroup final : public PollGroup {
     }
 
     /// Somebody has rung for this endpoint (or it is new): look at it directly from now on.
-    void woken(ShmEndpoint& endpoint);
+    void woken(ShmEndpoint& endpoint) noexcept;
     void remove(ShmEndpoint& endpoint);
+
+    /// Makes room for one more member, so that polling and being woken need no memory.
+    void join();
+    void leave(ShmEndpoint& endpoint);
 
   private:
     struct Active {
@@ -121,8 +127,9 @@ class ShmPollGroup final : public PollGroup {
 
     base::SpinLock woken_lock_;
     std::vector<ShmEndpoint*> woken_;
-    std::size_t woken_limit_ = 64;  ///< from this size on it is searched for duplicates
     std::atomic<bool> any_woken_{false};
+    std::vector<ShmEndpoint*> taken_;  ///< of the woken ones, while they are looked at
+    std::size_t members_ = 0;
 };
 
 }  // namespace via::na::shm

@@ -2,6 +2,7 @@
 // Polling many endpoints at the cost of the active ones. Active endpoints are looked at directly;
 // idle ones have asked their peers to ring, and a ring makes them active again.
 #include <algorithm>
+#include <bit>
 
 #include "na/shm/shm_nic_agent.hpp"
 
@@ -45,26 +46,34 @@ bool ShmPollGroup::poll() {
     return found;
 }
 
-void ShmPollGroup::woken(ShmEndpoint& endpoint) {
-    woken_lock_.lock();
+void ShmPollGroup::join() {
+    const base::BiasedGuard guard(lock_);
+    const std::size_t members = std::bit_ceil(members_ + 1);
+    active_.reserve(members);
+    silent_.reserve(members);
+    taken_.reserve(2 * members);
+    const base::SpinGuard woken_guard(woken_lock_);
+    woken_.reserve(2 * members);
+    ++members_;
+}
+
+void ShmPollGroup::woken(ShmEndpoint& endpoint) noexcept {
+    const base::SpinGuard guard(woken_lock_);
     // Peers may ring for long while nobody polls this group.
-    if (woken_.size() >= woken_limit_) {
-        remove_duplicates(woken_);
-        woken_limit_ = std::max<std::size_t>(64, 2 * woken_.size());
-    }
+    if (woken_.size() == woken_.capacity()) remove_duplicates(woken_);
     woken_.push_back(&endpoint);
     any_woken_.store(true, std::memory_order_release);
-    woken_lock_.unlock();
 }
 
 bool ShmPollGroup::take_woken() {
-    woken_lock_.lock();
-    std::vector<ShmEndpoint*> woken;
-    woken.swap(woken_);
-    any_woken_.store(false, std::memory_order_relaxed);
-    woken_lock_.unlock();
-    remove_duplicates(woken);
-    for (ShmEndpoint* endpoint : woken) {
+    taken_.clear();
+    {
+        const base::SpinGuard guard(woken_lock_);
+        taken_.swap(woken_);
+        any_woken_.store(false, std::memory_order_relaxed);
+    }
+    remove_duplicates(taken_);
+    for (ShmEndpoint* endpoint : taken_) {
         const bool known = std::any_of(active_.begin(), active_.end(),
                                        [&](const Active& a) { return a.endpoint == endpoint; });
         if (!known) {
@@ -74,7 +83,7 @@ bool ShmPollGroup::take_woken() {
         // A ring may also say that the peer has closed, which no frame shows.
         endpoint->owner().progress();
     }
-    return !woken.empty();
+    return !taken_.empty();
 }
 
 /// Endpoints that were silent since the last sweep are left to ring, unless they wait for
@@ -120,6 +129,12 @@ void ShmPollGroup::remove(ShmEndpoint& endpoint) {
     std::erase(silent_, &endpoint);
     const base::SpinGuard woken_guard(woken_lock_);
     std::erase(woken_, &endpoint);
+}
+
+void ShmPollGroup::leave(ShmEndpoint& endpoint) {
+    remove(endpoint);
+    const base::BiasedGuard guard(lock_);
+    --members_;
 }
 
 }  // namespace via::na::shm

@@ -122,9 +122,14 @@ bool ShmEndpoint::poll() {
 }
 
 bool ShmEndpoint::poll_thoroughly() {
-    bool moved = !halted_ && take_frames();
-    // Also what makes it halt is acknowledged.
-    if (outbox_ || queues_.send.has_unstarted()) flush_outgoing();
+    bool moved = true;
+    try {
+        moved = !halted_ && take_frames();
+        // Also what makes it halt is acknowledged.
+        if (outbox_ || queues_.send.has_unstarted()) flush_outgoing();
+    } catch (const std::bad_alloc&) {
+        give_up();
+    }
     if (published_) {
         ring_if_wanted();
         moved = true;
@@ -482,6 +487,12 @@ void ShmEndpoint::violation(const char* what) {
                                        what);
     halted_ = true;
     queues_.report(EndpointEvent::ProtocolViolation);
+}
+
+/// Half of something was done, and memory has run out: this connection ends, nothing else.
+void ShmEndpoint::give_up() noexcept {
+    halted_ = true;
+    queues_.report(EndpointEvent::OutOfMemory);
 }
 
 bool ShmEndpoint::peek(FrameView& view) {

@@ -13,7 +13,11 @@ constexpr std::uint32_t inline_references = 2;
 }  // namespace
 
 void ShmEndpoint::ring_send() {
-    while (queues_.send.has_work() && start_next()) {
+    try {
+        while (queues_.send.has_work() && start_next()) {
+        }
+    } catch (const std::bad_alloc&) {
+        give_up();
     }
     // When there is room again, nothing rings.
     if (queues_.send.has_unstarted() && left_to_ring_.load(std::memory_order_relaxed)) [[unlikely]]

@@ -54,6 +54,9 @@ class TestClient final : public ka::AgentClient {
     [[nodiscard]] base::Result<ka::KmemBlock> allocate_kmem(std::uint64_t bytes,
                                                             ka::ProtectionTag tag) override;
     [[nodiscard]] base::Result<void> free_kmem(const void* address) override;
+    void abandon_kmem(const void* address) noexcept override {
+        static_cast<void>(free_kmem(address));
+    }
     [[nodiscard]] base::Result<std::uint32_t> create_vi() override { return std::uint32_t{1}; }
     void destroy_vi(std::uint32_t) noexcept override {}
     void disconnected(std::uint64_t connection) noexcept override;
