@@ -35,13 +35,14 @@ class PdRing {
         push_big(pd);
     }
 
-    [[nodiscard]] bool has_room(std::uint32_t count) const noexcept {
-        return !spilling_ && small_count() + count <= small_mask_ + 1;
-    }
     /// For `count` more, wherever they go.
+    [[nodiscard]] bool has_room(std::uint32_t count) const noexcept {
+        if (!spilling_ && small_count() + count <= small_mask_ + 1) [[likely]]
+            return true;
+        return big_count() + count <= big_.size();
+    }
     void make_room(std::uint32_t count) {
-        if (has_room(count)) return;
-        while (big_count() + count > big_.size())
+        while (!has_room(count))
             grow_big();
     }
 
