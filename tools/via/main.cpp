@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
     add_config_command(app, status);
     add_agent_command(app, status);
     add_demo_command(app, status);
+    add_sim_command(app, status);
     add_version_command(app, status);
     try {
         app.parse(argc, argv);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Berkeley VIA's two programs, on two simulated hosts: window and pingpong.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "sim/core/trace.hpp"
+#include "sim/firmware/via_firmware.hpp"
+
+namespace via::sim {
+
+struct ViaSystem {
+    Machine machine;
+    Nic nic;
+    ViaFirmware firmware;
+};
+
+/// Messages posted one behind the other; MB/s until the last has been received.
+[[nodiscard]] base::Result<double> simulate_window(const ViaSystem& system, std::uint64_t bytes,
+                                                   std::uint64_t messages = 2000,
+                                                   Trace* trace = nullptr);
+/// Half the mean time of round trips, in microseconds.
+[[nodiscard]] base::Result<double> simulate_pingpong(const ViaSystem& system, std::uint64_t bytes,
+                                                     std::uint64_t round_trips = 100,
+                                                     Trace* trace = nullptr);
+
+}  // namespace via::sim

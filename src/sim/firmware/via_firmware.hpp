@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VIA on a LANai: MyVIA and Berkeley VIA, on LANai 4 and LANai 9. They differ in who fetches the
+// descriptor, in who translates addresses, and above all in what goes on at the same time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "sim/core/mailbox.hpp"
+#include "sim/core/resource.hpp"
+#include "sim/core/simulation.hpp"
+#include "sim/model/link.hpp"
+#include "sim/model/nic_hardware.hpp"
+#include "sim/parameters/declaration.hpp"
+
+namespace via::sim {
+
+/// Costs in cycles of the NIC's clock unless it says otherwise. A stage is what one resource is
+/// held for; passing from one to the next costs the firmware its locks and its state machine.
+struct ViaFirmware {
+    double notice = 0;            ///< until the loop sees a new descriptor or doorbell
+    double descriptor = 0;        ///< handling it
+    double descriptor_fetch = 0;  ///< bytes fetched by DMA for it; 0: the host has written it
+    double translate = 0;         ///< one page's address; 0: the host has done it
+    double start_transfer = 0;    ///< of a DMA
+    double header = 0;            ///< of a packet
+    double start_send = 0;        ///< of a packet
+    double status = 0;            ///< preparing the status for the host
+    double status_bytes = 0;      ///< bytes
+    double receive_packet = 0;    ///< looking at a packet that has come
+    double receive_descriptor = 0;
+    double stage = 0;              ///< locks and state machine, for each stage
+    double contended_stage = 0;    ///< more than that while another message is in the pipeline
+    double largest_piece = 0;      ///< bytes moved by one DMA and sent as one packet
+    double buffers = 0;            ///< of NIC memory each way; 1: nothing overlaps in a message
+    double overlaps_messages = 0;  ///< 1: the next message begins before this one is through
+    double chained = 0;            ///< 1: data and status in one chain (LANai 9)
+    double host_writes = 0;        ///< bytes that the host writes into NIC memory to post
+    double host_post = 0;          ///< µs: the user agent's work before that
+};
+[[nodiscard]] std::span<const Declaration<ViaFirmware>> via_firmware_parameters();
+
+/// The firmware of one NIC with one connection.
+class ViaNic {
+  public:
+    ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
+           const ViaFirmware& firmware, Link& out, Link& in, const std::string& name);
+
+    /// A message of so many bytes has been posted: what the host writes has been written.
+    [[nodiscard]] Mailbox<std::uint64_t>& posted() noexcept { return posted_; }
+    /// The host can see that a message has been received whole, or sent.
+    [[nodiscard]] Mailbox<std::uint64_t>& received() noexcept { return received_; }
+
+    void start();
+
+  private:
+    /// A piece of a message in a buffer of NIC memory.
+    struct Fetched {
+        std::uint64_t bytes = 0;
+        bool last = true;
+        Hold buffer;
+    };
+    Task<> send_loop();
+    Task<> send_message(std::uint64_t message, std::uint64_t bytes, Hold turn);
+    Task<> fetch_pieces(std::uint64_t message, std::uint64_t bytes, Mailbox<Fetched>& fetched);
+    Task<> send_pieces(std::uint64_t message, Mailbox<Fetched>& fetched);
+    Task<Fetched> fetch_piece(std::uint64_t message, std::uint64_t bytes, bool last);
+    Task<> send_piece(std::uint64_t message, Fetched piece);
+    Task<> receive_loop();
+    Task<> receive_piece(Packet packet, Hold turn);
+    Task<> fetch_descriptor(std::uint64_t message);
+    Task<> work(double cycles, std::string_view label, std::uint64_t message) {
+        const double contended = under_way_ > 1 ? firmware_.contended_stage : 0;
+        return hardware_.processor().work(cycles + firmware_.stage + contended, label, message);
+    }
+
+    Simulation& simulation_;
+    const ViaFirmware& firmware_;
+    NicHardware hardware_;
+    Link& out_;
+    Link& in_;
+    Mailbox<std::uint64_t> posted_;
+    Mailbox<std::uint64_t> received_;
+    Resource send_buffers_;
+    Resource sending_;    ///< messages under way
+    Resource receiving_;  ///< pieces under way
+    std::uint64_t last_message_ = 0;
+    std::uint32_t under_way_ = 0;  ///< messages and packets in the pipelines
+    bool message_begins_ = true;   ///< the next packet to come is the first of its message
+};
+
+}  // namespace via::sim

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MyVIA and Berkeley VIA on the machines of the paper: what it prints comes out of the model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "sim/experiment/via_experiment.hpp"
+#include "sim/parameters/catalogue.hpp"
+
+namespace via::sim {
+namespace {
+
+template <class T>
+T must(base::Result<T> result) {
+    if (!result) throw std::runtime_error(result.error().sentence);
+    return std::move(result).value();
+}
+
+ViaSystem system(const std::string& machine, const std::string& nic, const std::string& firmware) {
+    return {must(load_parameters(machine, "machine", machine_parameters())),
+            must(load_parameters(nic, "nic", nic_parameters())),
+            must(load_parameters(firmware + "-" + nic, "firmware", via_firmware_parameters()))};
+}
+ViaSystem on_lanai4(const char* firmware) {
+    return system("p3-733", "lanai4", firmware);
+}
+ViaSystem on_lanai9(const char* firmware) {
+    return system("athlon-1400", "lanai9", firmware);
+}
+double window(const ViaSystem& each, std::uint64_t bytes) {
+    return must(simulate_window(each, bytes, 200));
+}
+double pingpong(const ViaSystem& each, std::uint64_t bytes) {
+    return must(simulate_pingpong(each, bytes, 10));
+}
+
+TEST(Lanai4, PeakOfMyvia) {
+    EXPECT_NEAR(window(on_lanai4("myvia"), 65536), 76.2, 76.2 * 0.02);
+}
+
+TEST(Lanai4, BerkeleyViaIsWellBelowButAheadForShortMessages) {
+    const ViaSystem myvia = on_lanai4("myvia");
+    const ViaSystem bvia = on_lanai4("bvia");
+    EXPECT_LT(window(bvia, 65536), 0.75 * window(myvia, 65536));
+    EXPECT_GT(window(bvia, 1500), window(myvia, 1500));
+    EXPECT_LT(window(bvia, 2500), window(myvia, 2500));
+}
+
+TEST(Lanai4, LatenciesNearlyCoincide) {
+    for (const std::uint64_t bytes : {4U, 256U, 1024U, 4096U})
+        EXPECT_NEAR(pingpong(on_lanai4("myvia"), bytes) / pingpong(on_lanai4("bvia"), bytes), 1,
+                    0.05)
+            << bytes;
+}
+
+TEST(Lanai9, MyviaFillsTheLinkAt4Kilobytes) {
+    EXPECT_GE(window(on_lanai9("myvia"), 4096), 240);
+    EXPECT_LE(window(on_lanai9("myvia"), 65536), 250);
+    EXPECT_NEAR(pingpong(on_lanai9("myvia"), 4), 8.46, 8.46 * 0.02);
+}
+
+TEST(Lanai9, MyviaIsUpToNearlyTwiceAsFast) {
+    double best = 0;
+    for (std::uint64_t bytes = 512; bytes <= 4096; bytes += 512) {
+        const double ratio = window(on_lanai9("myvia"), bytes) / window(on_lanai9("bvia"), bytes);
+        EXPECT_GT(ratio, 1) << bytes;
+        best = std::max(best, ratio);
+    }
+    EXPECT_GE(best, 1.7);
+    EXPECT_LE(best, 2.2);
+    EXPECT_NEAR(window(on_lanai9("bvia"), 65536), 250, 25);
+}
+
+// What the mechanisms are worth: without them the figures do not come out.
+
+TEST(Ablation, PipelinedBerkeleyViaComesCloseToMyvia) {
+    ViaSystem pipelined = on_lanai9("bvia");
+    pipelined.firmware.overlaps_messages = 1;
+    EXPECT_GT(window(pipelined, 2048), 0.85 * window(on_lanai9("myvia"), 2048));
+}
+
+TEST(Ablation, MyviaWithOneBufferFallsToAboutBerkeleyVia) {
+    ViaSystem single = on_lanai4("myvia");
+    single.firmware.buffers = 1;
+    single.firmware.overlaps_messages = 0;
+    EXPECT_NEAR(window(single, 65536) / window(on_lanai4("bvia"), 65536), 1, 0.15);
+}
+
+TEST(Ablation, AFasterClockHelpsShortMessagesOnly) {
+    ViaSystem slow = on_lanai9("myvia");
+    slow.nic.clock = 133;
+    const ViaSystem fast = on_lanai9("myvia");
+    EXPECT_GT(pingpong(slow, 4), 1.2 * pingpong(fast, 4));
+    EXPECT_NEAR(window(slow, 65536) / window(fast, 65536), 1, 0.02);
+}
+
+}  // namespace
+}  // namespace via::sim

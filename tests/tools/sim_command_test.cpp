@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `via sim` as scripts outside call it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "program.hpp"
+
+namespace via::tool::test {
+namespace {
+
+nlohmann::json simulated(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "sim");
+    arguments.push_back("--json");
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_TRUE(outcome.json().is_object()) << outcome.output;
+    return outcome.json();
+}
+
+TEST(SimCommand, SendExactForms) {
+    for (const char* type :
+         {"cpu", "User", "User:ST", "User:ST,DT", "Syscall", "Syscall:ST", "Syscall:ST,DT"}) {
+        const auto result = simulated(
+            {"send", "--machine", "p2-300", "--nic", "lanai4", "--type", type, "--bytes", "4096"});
+        const double total = result["total_us"].get<double>();
+        EXPECT_NEAR(result["mb_per_s"].get<double>(), 4096 / total, 1e-6) << type;
+        const auto& host = result["host"];
+        double sum = 0;
+        for (const char* part : {"copy_structure_us", "copy_data_us", "start_us", "wait_us"})
+            sum += host[part].get<double>();
+        EXPECT_NEAR(sum, total, 1e-6) << type;
+    }
+}
+
+TEST(SimCommand, RhinetExactForms) {
+    const std::vector<std::string> rhinet{"send",    "--machine", "p2-300", "--nic",
+                                          "rhinet1", "--bytes",   "4096",   "--clock"};
+    const auto with = [&](std::vector<std::string> further) {
+        std::vector<std::string> all = rhinet;
+        all.insert(all.end(), further.begin(), further.end());
+        return simulated(all);
+    };
+    EXPECT_NEAR(with({"16"})["total_us"].get<double>(), 102.056, 0.5);
+    const double planned = with({"33"})["total_us"].get<double>();
+    EXPECT_EQ(with({"33", "--burst", "long"})["total_us"].get<double>(), planned);
+    EXPECT_GT(with({"33", "--burst", "16"})["total_us"].get<double>(), planned);
+    EXPECT_FALSE(with({"16"})["stages"].empty());
+}
+
+TEST(SimCommand, TwoHosts) {
+    const auto window = simulated({"window", "--machine", "athlon-1400", "--nic", "lanai9",
+                                   "--firmware", "myvia", "--bytes", "4096"});
+    EXPECT_GE(window["mb_per_s"].get<double>(), 240);
+    const auto pingpong = simulated({"pingpong", "--machine", "athlon-1400", "--nic", "lanai9",
+                                     "--firmware", "myvia", "--bytes", "4"});
+    EXPECT_NEAR(pingpong["one_way_us"].get<double>(), 8.46, 8.46 * 0.02);
+}
+
+TEST(SimCommand, NonsenseIsNamed) {
+    const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+        {{"send", "--machine", "p9-9000"}, "p2-300"},
+        {{"send", "--nic", "lanai7"}, "lanai4"},
+        {{"send", "--bytes", "0"}, "--bytes is 0"},
+        {{"send", "--type", "Kernel"}, "User:ST"},
+        {{"send", "--nic", "rhinet1", "--clock", "-3"}, "-3 MHz"},
+        {{"send", "--nic", "rhinet1", "--burst", "17"}, "16 or long"},
+        {{"window", "--firmware", "gmvia"}, "gmvia"},
+        {{"window", "--clock", "0"}, "0 MHz"},
+        {{"pingpong", "--bytes", "0"}, "--bytes is 0"},
+    };
+    for (const auto& [arguments, word] : cases) {
+        std::vector<std::string> all = arguments;
+        all.insert(all.begin(), "sim");
+        const Outcome outcome = run(all);
+        EXPECT_EQ(outcome.status, 1) << word;
+        EXPECT_NE(outcome.errors.find(word), std::string::npos) << outcome.errors;
+    }
+}
+
+TEST(SimCommand, AFileWithAWrongValueIsNamedWithItsLine) {
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("viaduct-sim-" + std::to_string(getpid()) + ".machine");
+    std::ofstream(path) << "# mine\npio_per_byte = -1 ns/byte guessed \"why not\"\n";
+    const Outcome outcome = run({"sim", "send", "--machine", path.string()});
+    std::filesystem::remove(path);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.errors.find(path.string()), std::string::npos) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace via::tool::test
