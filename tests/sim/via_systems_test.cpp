@@ -73,6 +73,44 @@ TEST(Lanai9, MyviaIsUpToNearlyTwiceAsFast) {
     EXPECT_NEAR(window(on_lanai9("bvia"), 65536), 250, 25);
 }
 
+// ---- GM -----------------------------------------------------------------------------------------
+
+TEST(Gm, OneLink) {
+    const ViaSystem on_xeon = system("xeon-700", "lanai9", "gm");
+    EXPECT_NEAR(window(on_xeon, 16384), 202, 202 * 0.02);
+    ViaSystem fast = system("xeon-2000", "lanai9", "gm");
+    fast.nic.clock = 133;
+    EXPECT_NEAR(window(fast, 16384), 240, 240 * 0.02);
+    EXPECT_NEAR(pingpong(fast, 4), 8.5, 8.5 * 0.02);
+    EXPECT_GE(window(on_lanai9("gm"), 4096), window(on_lanai9("myvia"), 4096) * 0.99);
+    EXPECT_GT(window(on_lanai9("gm"), 1024), window(on_lanai9("myvia"), 1024));
+}
+
+TEST(Gm, TwoFlowsShareALinkOrABus) {
+    const ViaSystem on_xeon = system("xeon-700", "lanai9", "gm");
+    const double single = window(on_xeon, 16384);
+    const auto same = must(simulate_flows(on_xeon, Flows::Same, 16384, 200));
+    EXPECT_NEAR(same[0] / single, 0.5, 0.02);
+    EXPECT_NEAR(same[1] / single, 0.5, 0.02);
+    // Opposite ones meet on the bus, whose two directions have different rates.
+    const auto opposite = must(simulate_flows(on_xeon, Flows::Opposite, 16384, 200));
+    const double bound = 1 / (1 / 315.0 + 1 / 372.0);
+    for (const double rate : opposite) {
+        EXPECT_LT(rate, bound);
+        EXPECT_GT(rate, 0.9 * bound);
+    }
+}
+
+TEST(Ablation, WithoutTheBusOppositeFlowsKeepTheirRate) {
+    ViaSystem wide = system("xeon-700", "lanai9", "gm");
+    wide.machine.bus_width = 64;
+    wide.machine.fetch_overhead = 0;
+    wide.machine.store_overhead = 0;
+    const double single = window(wide, 16384);
+    const auto opposite = must(simulate_flows(wide, Flows::Opposite, 16384, 200));
+    EXPECT_NEAR(opposite[0] / single, 1, 0.05);
+}
+
 // What the mechanisms are worth: without them the figures do not come out.
 
 TEST(Ablation, PipelinedBerkeleyViaComesCloseToMyvia) {

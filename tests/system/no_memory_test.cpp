@@ -44,7 +44,7 @@ class NoMemory : public testing::TestWithParam<Shortage> {
                 undo();
                 continue;
             }
-            ++failures_;
+            ++failures;
             EXPECT_VIP(VIP_ERROR_RESOURCE, code);
             // The other end of a connection is in this process, and this thread may have read the
             // answer that was for it.
@@ -64,22 +64,22 @@ class NoMemory : public testing::TestWithParam<Shortage> {
     template <class Call, class Undo>
     void meet_everywhere(Call call, Undo undo) {
         const Holdings before = holdings();
-        const std::uint32_t failures_before = failures_;
+        const std::uint32_t failures_before = failures;
         meet_everywhere(call, undo, [&] {
             EXPECT_TRUE(eventually([&] { return holdings() == before; }))
                 << holdings() << ", before " << before;
-            expect_traffic(pair_);
+            expect_traffic(pair);
         });
-        expect_traffic(pair_);
-        EXPECT_GT(failures_, failures_before) << "it needs no memory: this tests nothing";
+        expect_traffic(pair);
+        EXPECT_GT(failures, failures_before) << "it needs no memory: this tests nothing";
     }
 
     [[nodiscard]] static bool only_the_pair_is_connected() {
         return eventually([] { return holdings().connections == 2; });
     }
 
-    Pair pair_;
-    std::uint32_t failures_ = 0;
+    Pair pair;
+    std::uint32_t failures = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Each, NoMemory, testing::Values(Shortage::Once, Shortage::Lasting),
                          [](const testing::TestParamInfo<Shortage>& each) {
@@ -88,22 +88,22 @@ INSTANTIATE_TEST_SUITE_P(Each, NoMemory, testing::Values(Shortage::Once, Shortag
 
 TEST_P(NoMemory, ToCreateATag) {
     VIP_PROTECTION_HANDLE tag = nullptr;
-    const auto destroy = [&] { EXPECT_VIP(VIP_SUCCESS, VipDestroyPtag(pair_.client.nic, tag)); };
-    meet_everywhere([&] { return VipCreatePtag(pair_.client.nic, &tag); }, destroy);
+    const auto destroy = [&] { EXPECT_VIP(VIP_SUCCESS, VipDestroyPtag(pair.client.nic, tag)); };
+    meet_everywhere([&] { return VipCreatePtag(pair.client.nic, &tag); }, destroy);
     destroy();
 }
 
 TEST_P(NoMemory, ToRegister) {
     std::vector<std::byte> memory(4096);
     VIP_MEM_ATTRIBUTES attributes{};
-    attributes.Ptag = pair_.client.tag;
+    attributes.Ptag = pair.client.tag;
     VIP_MEM_HANDLE handle = 0;
     const auto deregister = [&] {
-        EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(pair_.client.nic, memory.data(), handle));
+        EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(pair.client.nic, memory.data(), handle));
     };
     meet_everywhere(
         [&] {
-            return VipRegisterMem(pair_.client.nic, memory.data(), memory.size(), &attributes,
+            return VipRegisterMem(pair.client.nic, memory.data(), memory.size(), &attributes,
                                   &handle);
         },
         deregister);
@@ -111,17 +111,17 @@ TEST_P(NoMemory, ToRegister) {
 }
 
 TEST_P(NoMemory, ToAllocate) {
-    const VIP_PROTECTION_HANDLE tag = make_tag(pair_.client.nic);  // it has no arena yet
+    const VIP_PROTECTION_HANDLE tag = make_tag(pair.client.nic);  // it has no arena yet
     VIP_MEM_ATTRIBUTES attributes{};
     attributes.Ptag = tag;
     VIP_PVOID address = nullptr;
     VIP_MEM_HANDLE handle = 0;
     const auto free = [&] {
         std::memset(address, 1, 100000);
-        EXPECT_VIP(VIP_SUCCESS, VipxFreeMem(pair_.client.nic, address, handle));
+        EXPECT_VIP(VIP_SUCCESS, VipxFreeMem(pair.client.nic, address, handle));
     };
     meet_everywhere(
-        [&] { return VipxAllocMem(pair_.client.nic, 100000, &attributes, &address, &handle); },
+        [&] { return VipxAllocMem(pair.client.nic, 100000, &attributes, &address, &handle); },
         free);
     free();
 }
@@ -129,18 +129,18 @@ TEST_P(NoMemory, ToAllocate) {
 TEST_P(NoMemory, ToCreateAQueueAndAVi) {
     VIP_CQ_HANDLE cq = nullptr;
     const auto destroy_cq = [&] { EXPECT_VIP(VIP_SUCCESS, VipDestroyCQ(cq)); };
-    meet_everywhere([&] { return VipCreateCQ(pair_.client.nic, 100, &cq); }, destroy_cq);
+    meet_everywhere([&] { return VipCreateCQ(pair.client.nic, 100, &cq); }, destroy_cq);
     meet_everywhere([&] { return VipResizeCQ(cq, 5000); },
                     [&] { EXPECT_VIP(VIP_SUCCESS, VipResizeCQ(cq, 10)); });
     VIP_VI_HANDLE vi = nullptr;
     VIP_VI_ATTRIBUTES attributes =
-        attributes_for(pair_.client.nic, {.tag = pair_.client.tag, .send_cq = cq, .recv_cq = cq});
+        attributes_for(pair.client.nic, {.tag = pair.client.tag, .send_cq = cq, .recv_cq = cq});
     // More than one chunk of the table of handles.
     std::vector<VIP_VI_HANDLE> vis(100);
     for (VIP_VI_HANDLE& each : vis)
-        EXPECT_VIP(VIP_SUCCESS, VipCreateVi(pair_.client.nic, &attributes, cq, cq, &each));
+        EXPECT_VIP(VIP_SUCCESS, VipCreateVi(pair.client.nic, &attributes, cq, cq, &each));
     const auto destroy = [&] { EXPECT_VIP(VIP_SUCCESS, VipDestroyVi(vi)); };
-    meet_everywhere([&] { return VipCreateVi(pair_.client.nic, &attributes, cq, cq, &vi); },
+    meet_everywhere([&] { return VipCreateVi(pair.client.nic, &attributes, cq, cq, &vi); },
                     destroy);
     destroy();
     for (const VIP_VI_HANDLE each : vis)
@@ -187,9 +187,9 @@ class Partner {
 };
 
 TEST_P(NoMemory, ToRequestAConnection) {
-    Vi vi(pair_.client.nic, {.tag = pair_.client.tag});
-    Partner partner(pair_.server.nic, pair_.server.tag);
-    Address here(pair_.client.nic, unique_discriminator());
+    Vi vi(pair.client.nic, {.tag = pair.client.tag});
+    Partner partner(pair.server.nic, pair.server.tag);
+    Address here(pair.client.nic, unique_discriminator());
     VIP_VI_ATTRIBUTES attributes{};
     // The partner has come when the first connection stands.
     EXPECT_VIP(VIP_SUCCESS, request_until_matched(vi, here, partner.address()));
@@ -210,18 +210,18 @@ TEST_P(NoMemory, ToRequestAConnection) {
     meet_everywhere(request, disconnect, [&] {
         EXPECT_EQ(vi.state(), VIP_STATE_IDLE);
         EXPECT_TRUE(only_the_pair_is_connected());
-        expect_traffic(pair_);
+        expect_traffic(pair);
     });
     disconnect();
 }
 
 TEST_P(NoMemory, ToAcceptAConnection) {
-    Vi vi(pair_.client.nic, {.tag = pair_.client.tag});
-    Address here(pair_.client.nic, unique_discriminator());
+    Vi vi(pair.client.nic, {.tag = pair.client.tag});
+    Address here(pair.client.nic, unique_discriminator());
     std::atomic<bool> stopping{false};
     std::thread requester([&] {
-        Vi other(pair_.server.nic, {.tag = pair_.server.tag});
-        Address there(pair_.server.nic, unique_discriminator());
+        Vi other(pair.server.nic, {.tag = pair.server.tag});
+        Address there(pair.server.nic, unique_discriminator());
         while (!stopping) {
             VIP_VI_ATTRIBUTES attributes{};
             const VIP_RETURN code =
@@ -236,8 +236,8 @@ TEST_P(NoMemory, ToAcceptAConnection) {
             Address remote;
             VIP_VI_ATTRIBUTES attributes{};
             VIP_CONN_HANDLE connection = nullptr;
-            VIP_RETURN code = VipConnectWait(pair_.client.nic, here.get(), patience_ms,
-                                             remote.get(), &attributes, &connection);
+            VIP_RETURN code = VipConnectWait(pair.client.nic, here.get(), patience_ms, remote.get(),
+                                             &attributes, &connection);
             if (code == VIP_SUCCESS) code = VipConnectAccept(connection, vi);
             // The requester has given up meanwhile.
             if (code != VIP_TIMEOUT) return code;
@@ -251,7 +251,7 @@ TEST_P(NoMemory, ToAcceptAConnection) {
     meet_everywhere(accept, disconnect, [&] {
         EXPECT_EQ(vi.state(), VIP_STATE_IDLE);
         EXPECT_TRUE(only_the_pair_is_connected());
-        expect_traffic(pair_);
+        expect_traffic(pair);
     });
     stopping = true;
     disconnect();
@@ -261,10 +261,10 @@ TEST_P(NoMemory, ToAcceptAConnection) {
 TEST_P(NoMemory, ToPost) {
     // Into an idle VI, so that they stay; more than the rings have room for at first.
     VIP_CQ_HANDLE cq = nullptr;
-    ASSERT_VIP(VIP_SUCCESS, VipCreateCQ(pair_.client.nic, 1, &cq));
+    ASSERT_VIP(VIP_SUCCESS, VipCreateCQ(pair.client.nic, 1, &cq));
     {
-        Vi vi(pair_.client.nic, {.tag = pair_.client.tag, .recv_cq = cq});
-        Arena& arena = pair_.client.arena;
+        Vi vi(pair.client.nic, {.tag = pair.client.tag, .recv_cq = cq});
+        Arena& arena = pair.client.arena;
         std::byte* data = arena.take(1000);
         const std::vector<Segment> segments(100, arena.segment(data, 10));
         std::vector<VIP_DESCRIPTOR*> posted;
@@ -274,10 +274,10 @@ TEST_P(NoMemory, ToPost) {
         }
         std::uint32_t growths = 0;
         for (VIP_DESCRIPTOR* descriptor : posted) {
-            const std::uint32_t before = failures_;
+            const std::uint32_t before = failures;
             meet_everywhere([&] { return VipPostRecv(vi, descriptor, arena.handle()); },
                             [&] { EXPECT_EQ(vi.await_recv().descriptor, descriptor); }, [] {});
-            growths += failures_ != before;
+            growths += failures != before;
         }
         EXPECT_GT(growths, 1U);
         // All of them once, and in their order.
@@ -294,15 +294,15 @@ TEST_P(NoMemory, ToPost) {
 void nothing(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR*) {}
 
 TEST_P(NoMemory, ToAskForANotification) {
-    std::byte* data = pair_.client.arena.take(100);
-    VIP_DESCRIPTOR* receive = pair_.client.arena.message(data, 100);
-    ASSERT_VIP(VIP_SUCCESS, pair_.client.post_recv(receive));
-    meet_everywhere([&] { return VipRecvNotify(pair_.client.vi, nullptr, nothing); }, [] {}, [] {});
-    VIP_DESCRIPTOR* send = pair_.server.arena.message(pair_.server.arena.take(100), 100);
-    ASSERT_VIP(VIP_SUCCESS, pair_.server.post_send(send));
-    EXPECT_VIP(VIP_SUCCESS, pair_.server.vi.await_send().code);
-    EXPECT_TRUE(eventually([&] { return pair_.client.vi.recv_queue_empty(); }));
-    expect_traffic(pair_);
+    std::byte* data = pair.client.arena.take(100);
+    VIP_DESCRIPTOR* receive = pair.client.arena.message(data, 100);
+    ASSERT_VIP(VIP_SUCCESS, pair.client.post_recv(receive));
+    meet_everywhere([&] { return VipRecvNotify(pair.client.vi, nullptr, nothing); }, [] {}, [] {});
+    VIP_DESCRIPTOR* send = pair.server.arena.message(pair.server.arena.take(100), 100);
+    ASSERT_VIP(VIP_SUCCESS, pair.server.post_send(send));
+    EXPECT_VIP(VIP_SUCCESS, pair.server.vi.await_send().code);
+    EXPECT_TRUE(eventually([&] { return pair.client.vi.recv_queue_empty(); }));
+    expect_traffic(pair);
 }
 
 PEER(open_without_memory) {

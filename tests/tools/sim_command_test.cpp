@@ -58,6 +58,17 @@ TEST(SimCommand, TwoHosts) {
     EXPECT_NEAR(pingpong["one_way_us"].get<double>(), 8.46, 8.46 * 0.02);
 }
 
+TEST(SimCommand, FlowsExactForm) {
+    for (const char* flows : {"same", "opposite"}) {
+        const auto result = simulated({"flows", "--machine", "xeon-700", "--nic", "lanai9",
+                                       "--firmware", "gm", "--flows", flows, "--bytes", "16384"});
+        ASSERT_EQ(result["mb_per_s"].size(), 2U);
+        EXPECT_NEAR(result["share"][0].get<double>(),
+                    result["mb_per_s"][0].get<double>() / result["single_mb_per_s"].get<double>(),
+                    1e-9);
+    }
+}
+
 TEST(SimCommand, NonsenseIsNamed) {
     const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
         {{"send", "--machine", "p9-9000"}, "p2-300"},
@@ -68,6 +79,7 @@ TEST(SimCommand, NonsenseIsNamed) {
         {{"send", "--nic", "rhinet1", "--burst", "17"}, "16 or long"},
         {{"window", "--firmware", "gmvia"}, "gmvia"},
         {{"window", "--clock", "0"}, "0 MHz"},
+        {{"flows", "--flows", "around"}, "same or opposite"},
         {{"pingpong", "--bytes", "0"}, "--bytes is 0"},
     };
     for (const auto& [arguments, word] : cases) {

@@ -20,7 +20,6 @@ namespace via::tool {
 namespace {
 
 using base::Code;
-using base::Error;
 using base::Result;
 
 struct SendOptions {
@@ -224,13 +223,17 @@ nlohmann::json about(const StreamOptions& options) {
             {"bytes", options.bytes}};
 }
 
+/// As many as Berkeley VIA's program sends, or fewer where they are long.
+std::uint64_t messages_of(std::uint64_t bytes) {
+    constexpr std::uint64_t most_bytes = 256U << 20;
+    return std::clamp<std::uint64_t>(most_bytes / bytes, 20, 2000);
+}
+
 int run_window(const StreamOptions& options) {
     const auto system = load_system(options);
     if (!system) return report_failure(system.error());
-    // As many messages as Berkeley VIA's program sends, or fewer where they are long.
-    constexpr std::uint64_t most_bytes = 256U << 20;
-    const std::uint64_t messages = std::clamp<std::uint64_t>(most_bytes / options.bytes, 20, 2000);
-    const auto rate = sim::simulate_window(system.value(), options.bytes, messages);
+    const auto rate =
+        sim::simulate_window(system.value(), options.bytes, messages_of(options.bytes));
     if (!rate) return report_failure(rate.error());
     nlohmann::json result = about(options);
     result["mb_per_s"] = rate.value();
@@ -258,18 +261,68 @@ int run_pingpong(const StreamOptions& options) {
     return status_good;
 }
 
+struct FlowsOptions : StreamOptions {
+    std::string flows = "same";
+};
+
+int run_flows(const FlowsOptions& options) {
+    if (options.flows != "same" && options.flows != "opposite")
+        return report_failure({Code::InvalidArgument,
+                               "--flows is '" + options.flows + "'; it must be same or opposite"});
+    const auto system = load_system(options);
+    if (!system) return report_failure(system.error());
+    const std::uint64_t messages = messages_of(options.bytes);
+    const auto single = sim::simulate_window(system.value(), options.bytes, messages);
+    if (!single) return report_failure(single.error());
+    const auto both = sim::simulate_flows(
+        system.value(), options.flows == "same" ? sim::Flows::Same : sim::Flows::Opposite,
+        options.bytes, messages);
+    if (!both) return report_failure(both.error());
+    const auto& rates = both.value();
+    nlohmann::json result = about(options);
+    result["flows"] = options.flows;
+    result["single_mb_per_s"] = single.value();
+    result["mb_per_s"] = rates;
+    result["share"] = {rates[0] / single.value(), rates[1] / single.value()};
+    if (options.json)
+        print_json(result);
+    else
+        fmt::print(
+            "{} on {} in {}, messages of {} bytes: one flow {:.1f} MB/s; two in {}: {:.1f} and "
+            "{:.1f} MB/s, {:.0f} % and {:.0f} % of that\n",
+            options.firmware, options.nic, options.machine, options.bytes, single.value(),
+            options.flows == "same" ? "the same direction" : "opposite directions", rates[0],
+            rates[1], 100 * rates[0] / single.value(), 100 * rates[1] / single.value());
+    return status_good;
+}
+
+void add_stream_options(CLI::App& command, StreamOptions& options) {
+    command.add_option("--machine", options.machine, "The hosts: a name, or a file's path")
+        ->capture_default_str();
+    command.add_option("--nic", options.nic, "lanai4 or lanai9")->capture_default_str();
+    command.add_option("--firmware", options.firmware, "myvia, bvia or gm, or a file's path")
+        ->capture_default_str();
+    command.add_option("--bytes", options.bytes, "A message's length")->capture_default_str();
+    command.add_option("--clock", options.clock, "The NIC's clock in MHz");
+    command.add_flag("--json", options.json, "As JSON");
+}
+
+void add_flows_command(CLI::App& sim, int& status) {
+    auto options = std::make_shared<FlowsOptions>();
+    options->machine = "xeon-700";
+    options->firmware = "gm";
+    CLI::App* command = sim.add_subcommand("flows", "Two streams at once over one link");
+    add_stream_options(*command, *options);
+    command->add_option("--flows", options->flows, "same or opposite (directions)")
+        ->capture_default_str();
+    command->callback([options, &status] { status = run_flows(*options); });
+}
+
 void add_stream_command(CLI::App& sim, int& status, const char* name, const char* meaning,
                         int (*run)(const StreamOptions&)) {
     auto options = std::make_shared<StreamOptions>();
     CLI::App* command = sim.add_subcommand(name, meaning);
-    command->add_option("--machine", options->machine, "The hosts: a name, or a file's path")
-        ->capture_default_str();
-    command->add_option("--nic", options->nic, "lanai4 or lanai9")->capture_default_str();
-    command->add_option("--firmware", options->firmware, "myvia or bvia, or a file's path")
-        ->capture_default_str();
-    command->add_option("--bytes", options->bytes, "A message's length")->capture_default_str();
-    command->add_option("--clock", options->clock, "The NIC's clock in MHz");
-    command->add_flag("--json", options->json, "As JSON");
+    add_stream_options(*command, *options);
     command->callback([options, run, &status] { status = run(*options); });
 }
 
@@ -282,6 +335,7 @@ void add_sim_command(CLI::App& app, int& status) {
     add_stream_command(*command, status, "window", "A stream of messages between two hosts",
                        run_window);
     add_stream_command(*command, status, "pingpong", "A message there and back", run_pingpong);
+    add_flows_command(*command, status);
 }
 
 }  // namespace via::tool

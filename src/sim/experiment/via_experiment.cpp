@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/experiment/via_experiment.hpp"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 namespace via::sim {
 namespace {
 
@@ -16,11 +20,29 @@ class TwoHosts {
 
     [[nodiscard]] base::Result<Time> window(std::uint64_t bytes, std::uint64_t messages,
                                             Trace* trace) {
-        return run(send_many(bytes, messages), receive_many(messages), trace);
+        return run(send_many(a_, bytes, messages, 0), receive_many(messages), trace);
     }
     [[nodiscard]] base::Result<Time> pingpong(std::uint64_t bytes, std::uint64_t rounds,
                                               Trace* trace) {
         return run(ping(bytes, rounds), pong(bytes, rounds), trace);
+    }
+
+    /// Two streams at once; MB/s of each while both were there.
+    [[nodiscard]] base::Result<std::array<double, 2>> flows(Flows flows, std::uint64_t bytes,
+                                                            std::uint64_t messages) {
+        const bool same = flows == Flows::Same;
+        simulation_.spawn(send_many(a_, bytes, messages, 0));
+        simulation_.spawn(send_many(same ? a_ : b_, bytes, messages, 1));
+        simulation_.spawn(count_arrivals(b_));
+        simulation_.spawn(count_arrivals(a_));
+        a_.nic.start();
+        b_.nic.start();
+        // Until one of them is through: from then on the other would have everything.
+        while (std::max(arrivals_[0], arrivals_[1]) < messages && simulation_.step()) {
+        }
+        const double time = in_microseconds(simulation_.now());
+        return std::array{static_cast<double>(arrivals_[0] * bytes) / time,
+                          static_cast<double>(arrivals_[1] * bytes) / time};
     }
 
   private:
@@ -48,20 +70,27 @@ class TwoHosts {
         return ended_;
     }
 
-    Task<> post(Host& host, std::uint64_t bytes) {
+    Task<> post(Host& host, std::uint64_t bytes, std::uint32_t flow = 0) {
         co_await simulation_.delay(microseconds(system_.firmware.host_post));
         co_await host.bus.write_by_processor(
             host.processor, static_cast<std::uint64_t>(system_.firmware.host_writes), "post", 0);
-        co_await host.nic.posted().put(bytes);
+        const Message message{0, bytes, flow};
+        co_await host.nic.posted().put(message);
     }
     Task<> receive(Host& host) {
-        [[maybe_unused]] const std::uint64_t message = co_await host.nic.received().take();
+        [[maybe_unused]] const Message message = co_await host.nic.received().take();
         co_await simulation_.delay(microseconds(system_.machine.poll));
     }
 
-    Task<> send_many(std::uint64_t bytes, std::uint64_t messages) {
+    Task<> send_many(Host& host, std::uint64_t bytes, std::uint64_t messages, std::uint32_t flow) {
         for (std::uint64_t i = 0; i < messages; ++i)
-            co_await post(a_, bytes);
+            co_await post(host, bytes, flow);
+    }
+    Task<> count_arrivals(Host& host) {
+        for (;;) {
+            const Message message = co_await host.nic.received().take();
+            ++arrivals_[message.flow];
+        }
     }
     Task<> receive_many(std::uint64_t messages) {
         for (std::uint64_t i = 0; i < messages; ++i)
@@ -89,6 +118,7 @@ class TwoHosts {
     Host a_;
     Host b_;
     Time ended_ = 0;
+    std::array<std::uint64_t, 2> arrivals_{};
 };
 
 }  // namespace
@@ -105,6 +135,11 @@ base::Result<double> simulate_pingpong(const ViaSystem& system, std::uint64_t by
     auto time = TwoHosts(system).pingpong(bytes, round_trips, trace);
     if (!time) return std::move(time).error();
     return in_microseconds(time.value()) / (2.0 * static_cast<double>(round_trips));
+}
+
+base::Result<std::array<double, 2>> simulate_flows(const ViaSystem& system, Flows flows,
+                                                   std::uint64_t bytes, std::uint64_t messages) {
+    return TwoHosts(system).flows(flows, bytes, messages);
 }
 
 }  // namespace via::sim

@@ -68,6 +68,7 @@ ViaNic::ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, cons
       // One whose descriptor is looked at while the others have the buffers.
       sending_(simulation, name + " sends",
                firmware.overlaps_messages > 0 ? count_of(firmware.buffers) + 1 : 1),
+      fetching_(simulation, name + " fetches"),
       receiving_(simulation, name + " receives",
                  firmware.overlaps_messages > 0 ? count_of(firmware.buffers) : 1) {}
 
@@ -78,9 +79,10 @@ void ViaNic::start() {
 
 Task<> ViaNic::send_loop() {
     for (;;) {
-        const std::uint64_t bytes = co_await posted_.take();
+        Message message = co_await posted_.take();
+        message.number = ++last_message_;
         Hold turn = co_await sending_.acquire();
-        simulation_.spawn(send_message(++last_message_, bytes, std::move(turn)));
+        simulation_.spawn(send_message(message, std::move(turn)));
     }
 }
 
@@ -91,28 +93,28 @@ Task<> ViaNic::fetch_descriptor(std::uint64_t message) {
                                 "fetch descriptor", message);
 }
 
-Task<> ViaNic::send_message(std::uint64_t message, std::uint64_t bytes,
-                            [[maybe_unused]] Hold turn) {
+Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
+    const std::uint64_t number = message.number;
     ++under_way_;
-    co_await work(firmware_.notice + firmware_.descriptor, "descriptor", message);
-    co_await fetch_descriptor(message);
+    co_await work(firmware_.notice + firmware_.descriptor, "descriptor", number);
+    co_await fetch_descriptor(number);
     if (firmware_.buffers > 1) {
         // The next piece is fetched while this one is sent.
         Mailbox<Fetched> fetched(simulation_);
-        co_await all(fetch_pieces(message, bytes, fetched), send_pieces(message, fetched));
+        co_await all(fetch_pieces(message, fetched), send_pieces(message, fetched));
     } else {
         const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
-        for (std::uint64_t done = 0; done < bytes;) {
-            const std::uint64_t now = std::min(largest, bytes - done);
+        for (std::uint64_t done = 0; done < message.bytes;) {
+            const std::uint64_t now = std::min(largest, message.bytes - done);
             done += now;
-            Fetched piece = co_await fetch_piece(message, now, done == bytes);
+            Fetched piece = co_await fetch_piece(number, now, done == message.bytes);
             co_await send_piece(message, std::move(piece));
         }
     }
     if (firmware_.chained <= 0) {
-        co_await work(firmware_.status, "status", message);
+        co_await work(firmware_.status, "status", number);
         co_await hardware_.transfer(
-            Toward::Host, static_cast<std::uint64_t>(firmware_.status_bytes), "status", message);
+            Toward::Host, static_cast<std::uint64_t>(firmware_.status_bytes), "status", number);
     }
     --under_way_;
 }
@@ -131,26 +133,30 @@ Task<ViaNic::Fetched> ViaNic::fetch_piece(std::uint64_t message, std::uint64_t b
     co_return piece;
 }
 
-Task<> ViaNic::send_piece(std::uint64_t message, Fetched piece) {
-    co_await work(firmware_.header + firmware_.start_send, "header", message);
+Task<> ViaNic::send_piece(Message message, Fetched piece) {
+    co_await work(firmware_.header + firmware_.start_send, "header", message.number);
     Packet packet;
-    packet.message = message;
+    packet.message = message.number;
     packet.bytes = piece.bytes;
     packet.last = piece.last;
+    packet.flow = message.flow;
     co_await hardware_.transmit(out_, std::move(packet));
 }
 
-Task<> ViaNic::fetch_pieces(std::uint64_t message, std::uint64_t bytes, Mailbox<Fetched>& fetched) {
+Task<> ViaNic::fetch_pieces(Message message, Mailbox<Fetched>& fetched) {
     const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
-    for (std::uint64_t done = 0; done < bytes;) {
-        const std::uint64_t now = std::min(largest, bytes - done);
+    // The pieces of one message stay together.
+    Hold turn;
+    if (message.bytes > largest) turn = co_await fetching_.acquire();
+    for (std::uint64_t done = 0; done < message.bytes;) {
+        const std::uint64_t now = std::min(largest, message.bytes - done);
         done += now;
-        Fetched piece = co_await fetch_piece(message, now, done == bytes);
+        Fetched piece = co_await fetch_piece(message.number, now, done == message.bytes);
         co_await fetched.put(std::move(piece));
     }
 }
 
-Task<> ViaNic::send_pieces(std::uint64_t message, Mailbox<Fetched>& fetched) {
+Task<> ViaNic::send_pieces(Message message, Mailbox<Fetched>& fetched) {
     bool last = false;
     while (!last) {
         Fetched piece = co_await fetched.take();
@@ -188,10 +194,12 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
             co_await hardware_.transfer(Toward::Host, status, "status", message);
         }
     }
-    const bool last = packet.last;
     packet.buffer.release();
     --under_way_;
-    if (last) co_await received_.put(message);
+    arrived_ += packet.bytes;
+    if (!packet.last) co_return;
+    const Message received{message, std::exchange(arrived_, 0), packet.flow};
+    co_await received_.put(received);
 }
 
 }  // namespace via::sim

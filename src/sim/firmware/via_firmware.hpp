@@ -41,16 +41,23 @@ struct ViaFirmware {
 };
 [[nodiscard]] std::span<const Declaration<ViaFirmware>> via_firmware_parameters();
 
-/// The firmware of one NIC with one connection.
+/// What a host posts, and what arrives at the other.
+struct Message {
+    std::uint64_t number = 0;  ///< of those that one NIC sends
+    std::uint64_t bytes = 0;
+    std::uint32_t flow = 0;  ///< whose it is
+};
+
+/// The firmware of one NIC.
 class ViaNic {
   public:
     ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
            const ViaFirmware& firmware, Link& out, Link& in, const std::string& name);
 
-    /// A message of so many bytes has been posted: what the host writes has been written.
-    [[nodiscard]] Mailbox<std::uint64_t>& posted() noexcept { return posted_; }
-    /// The host can see that a message has been received whole, or sent.
-    [[nodiscard]] Mailbox<std::uint64_t>& received() noexcept { return received_; }
+    /// A message has been posted: what the host writes has been written.
+    [[nodiscard]] Mailbox<Message>& posted() noexcept { return posted_; }
+    /// The host can see that a message has been received whole.
+    [[nodiscard]] Mailbox<Message>& received() noexcept { return received_; }
 
     void start();
 
@@ -62,11 +69,11 @@ class ViaNic {
         Hold buffer;
     };
     Task<> send_loop();
-    Task<> send_message(std::uint64_t message, std::uint64_t bytes, Hold turn);
-    Task<> fetch_pieces(std::uint64_t message, std::uint64_t bytes, Mailbox<Fetched>& fetched);
-    Task<> send_pieces(std::uint64_t message, Mailbox<Fetched>& fetched);
+    Task<> send_message(Message message, Hold turn);
+    Task<> fetch_pieces(Message message, Mailbox<Fetched>& fetched);
+    Task<> send_pieces(Message message, Mailbox<Fetched>& fetched);
     Task<Fetched> fetch_piece(std::uint64_t message, std::uint64_t bytes, bool last);
-    Task<> send_piece(std::uint64_t message, Fetched piece);
+    Task<> send_piece(Message message, Fetched piece);
     Task<> receive_loop();
     Task<> receive_piece(Packet packet, Hold turn);
     Task<> fetch_descriptor(std::uint64_t message);
@@ -80,14 +87,16 @@ class ViaNic {
     NicHardware hardware_;
     Link& out_;
     Link& in_;
-    Mailbox<std::uint64_t> posted_;
-    Mailbox<std::uint64_t> received_;
+    Mailbox<Message> posted_;
+    Mailbox<Message> received_;
     Resource send_buffers_;
     Resource sending_;    ///< messages under way
+    Resource fetching_;   ///< one message after the other
     Resource receiving_;  ///< pieces under way
     std::uint64_t last_message_ = 0;
     std::uint32_t under_way_ = 0;  ///< messages and packets in the pipelines
     bool message_begins_ = true;   ///< the next packet to come is the first of its message
+    std::uint64_t arrived_ = 0;    ///< bytes of the message that is coming
 };
 
 }  // namespace via::sim

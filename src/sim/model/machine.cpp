@@ -29,6 +29,8 @@ std::span<const Declaration<Machine>> machine_parameters() {
                        "for each burst from host to NIC, besides its data"},
         Declaration<M>{"store_overhead", "ns", 0, 100000, &M::store_overhead,
                        "for each burst from NIC to host, besides its data"},
+        Declaration<M>{"send_gap", "ns", 0, 100000, &M::send_gap,
+                       "between two packets that one NIC of this host sends"},
         Declaration<M>{"transfer_latency", "ns", 0, 100000, &M::transfer_latency,
                        "from the start of a DMA to its first byte"},
     };

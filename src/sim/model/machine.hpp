@@ -25,6 +25,7 @@ struct Machine {
     double burst = 0;             ///< bytes at most in one go
     double fetch_overhead = 0;    ///< ns for a burst from host to NIC
     double store_overhead = 0;    ///< ns for one from NIC to host
+    double send_gap = 0;          ///< ns between two packets of one NIC
     double transfer_latency = 0;  ///< ns from the start of a DMA to its first byte
 };
 

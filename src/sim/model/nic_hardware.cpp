@@ -16,7 +16,8 @@ NicHardware::NicHardware(Simulation& simulation, PciBus& bus, const Machine& mac
       host_engine_(simulation, name + " host DMA"),
       send_engine_(simulation, name + " send DMA"),
       link_rate_(nic.link * 1e6),
-      latency_(nanoseconds(machine.transfer_latency)) {}
+      latency_(nanoseconds(machine.transfer_latency)),
+      send_gap_(nanoseconds(machine.send_gap)) {}
 
 Task<> NicHardware::move(Toward toward, std::uint64_t bytes, std::string_view label,
                          std::uint64_t message) {
@@ -43,9 +44,11 @@ Task<> NicHardware::transfer_chain(Toward toward, std::uint64_t bytes, Toward th
 Task<> NicHardware::transmit(Link& link, Packet packet) {
     Hold engine = co_await send_engine_.acquire("send", packet.message);
     packet.buffer = co_await link.receive_buffer();
-    const double rate = std::min(memory_.engine_rate(), link_rate_);
-    const NicMemory::Use use(memory_, rate);
-    co_await link.carry(std::move(packet), memory_.engine_rate());
+    {
+        const NicMemory::Use use(memory_, std::min(memory_.engine_rate(), link_rate_));
+        co_await link.carry(std::move(packet), memory_.engine_rate());
+    }
+    co_await simulation_.delay(send_gap_);
 }
 
 }  // namespace via::sim

@@ -48,6 +48,7 @@ class NicHardware {
     Resource send_engine_;
     double link_rate_;
     Time latency_;
+    Time send_gap_;
 };
 
 }  // namespace via::sim
