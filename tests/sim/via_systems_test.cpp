@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "sim/experiment/mnc_experiment.hpp"
 #include "sim/experiment/via_experiment.hpp"
 #include "sim/parameters/catalogue.hpp"
 
@@ -21,7 +22,8 @@ T must(base::Result<T> result) {
 ViaSystem system(const std::string& machine, const std::string& nic, const std::string& firmware) {
     return {must(load_parameters(machine, "machine", machine_parameters())),
             must(load_parameters(nic, "nic", nic_parameters())),
-            must(load_parameters(firmware + "-" + nic, "firmware", via_firmware_parameters()))};
+            must(load_parameters(firmware + "-" + nic, "firmware", via_firmware_parameters())),
+            Locality::Good};
 }
 ViaSystem on_lanai4(const char* firmware) {
     return system("p3-733", "lanai4", firmware);
@@ -73,6 +75,21 @@ TEST(Lanai9, MyviaIsUpToNearlyTwiceAsFast) {
     EXPECT_NEAR(window(on_lanai9("bvia"), 65536), 250, 25);
 }
 
+TEST(Locality, OnlyMattersToANicThatTranslates) {
+    for (const auto& on : {on_lanai4, on_lanai9}) {
+        ViaSystem bvia = on("bvia");
+        const double good = window(bvia, 4096);
+        bvia.locality = Locality::Poor;
+        const double lost = 1 - window(bvia, 4096) / good;
+        EXPECT_GT(lost, 0.10);
+        EXPECT_LT(lost, 0.40);
+        ViaSystem myvia = on("myvia");
+        const double utlb = window(myvia, 4096);
+        myvia.locality = Locality::Poor;
+        EXPECT_EQ(window(myvia, 4096), utlb);
+    }
+}
+
 // ---- GM -----------------------------------------------------------------------------------------
 
 TEST(Gm, OneLink) {
@@ -99,6 +116,42 @@ TEST(Gm, TwoFlowsShareALinkOrABus) {
         EXPECT_LT(rate, bound);
         EXPECT_GT(rate, 0.9 * bound);
     }
+}
+
+// ---- MNC ----------------------------------------------------------------------------------------
+
+TEST(Mnc, TwoLinksBeatOneByLessThanTwo) {
+    const ViaSystem gm = system("xeon-700", "lanai9", "gm");
+    const double one = must(simulate_mnc_window({gm, 1, LinkPolicy::Dynamic}, 65536, 100));
+    EXPECT_NEAR(one, window(gm, 65536), one * 0.01);
+    const double two = must(simulate_mnc_window({gm, 2, LinkPolicy::Dynamic}, 65536, 100));
+    EXPECT_GT(two, 1.4 * one);
+    EXPECT_LT(two, 315);  // the bus
+    // One process, one direction: the other policies leave a link idle.
+    for (const LinkPolicy policy : {LinkPolicy::Static, LinkPolicy::OneWay})
+        EXPECT_NEAR(must(simulate_mnc_window({gm, 2, policy}, 65536, 100)), one, one * 0.01);
+    // A long message takes both links.
+    EXPECT_LT(must(simulate_mnc_pingpong({gm, 2, LinkPolicy::Dynamic}, 65536, 5)),
+              0.8 * must(simulate_mnc_pingpong({gm, 1, LinkPolicy::Dynamic}, 65536, 5)));
+}
+
+TEST(LinkChoice, FollowsItsPolicy) {
+    const std::vector<bool> free{false, false};
+    const std::vector<bool> first_busy{true, false};
+    const std::vector<bool> busy{true, true};
+    LinkChoice bound(LinkPolicy::Static, 2);
+    EXPECT_EQ(bound.for_short(1, busy), 1U);
+    EXPECT_EQ(bound.for_long(3, free, free), std::vector<std::size_t>{1});
+    LinkChoice dynamic(LinkPolicy::Dynamic, 2);
+    EXPECT_EQ(dynamic.for_short(0, first_busy), 1U);
+    EXPECT_EQ(dynamic.for_long(0, free, free), (std::vector<std::size_t>{0, 1}));
+    EXPECT_EQ(dynamic.for_long(0, free, first_busy), std::vector<std::size_t>{1});
+    // All busy: in turn.
+    EXPECT_EQ(dynamic.for_short(0, busy), 0U);
+    EXPECT_EQ(dynamic.for_long(0, busy, free), std::vector<std::size_t>{1});
+    LinkChoice one_way(LinkPolicy::OneWay, 2);
+    EXPECT_EQ(one_way.for_short(0, first_busy), 0U);
+    EXPECT_EQ(LinkChoice(LinkPolicy::OneWay, 1).for_short(0, busy), 0U);
 }
 
 TEST(Ablation, WithoutTheBusOppositeFlowsKeepTheirRate) {

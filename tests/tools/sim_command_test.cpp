@@ -58,6 +58,19 @@ TEST(SimCommand, TwoHosts) {
     EXPECT_NEAR(pingpong["one_way_us"].get<double>(), 8.46, 8.46 * 0.02);
 }
 
+TEST(SimCommand, SeveralLinks) {
+    const std::vector<std::string> mnc{"window", "--machine",  "xeon-700", "--nic",
+                                       "lanai9", "--firmware", "mnc",      "--bytes",
+                                       "65536",  "--links",    "2",        "--policy"};
+    const auto rate = [&](const char* policy) {
+        std::vector<std::string> all = mnc;
+        all.emplace_back(policy);
+        return simulated(all)["mb_per_s"].get<double>();
+    };
+    EXPECT_GT(rate("dynamic"), 1.4 * rate("static"));
+    EXPECT_EQ(rate("oneway"), rate("static"));
+}
+
 TEST(SimCommand, FlowsExactForm) {
     for (const char* flows : {"same", "opposite"}) {
         const auto result = simulated({"flows", "--machine", "xeon-700", "--nic", "lanai9",
@@ -80,6 +93,10 @@ TEST(SimCommand, NonsenseIsNamed) {
         {{"window", "--firmware", "gmvia"}, "gmvia"},
         {{"window", "--clock", "0"}, "0 MHz"},
         {{"flows", "--flows", "around"}, "same or opposite"},
+        {{"window", "--firmware", "mnc", "--policy", "random"}, "static, oneway or dynamic"},
+        {{"window", "--firmware", "mnc", "--links", "0"}, "from 1 to 8"},
+        {{"window", "--firmware", "gm", "--links", "2"}, "mnc"},
+        {{"window", "--locality", "some"}, "good or poor"},
         {{"pingpong", "--bytes", "0"}, "--bytes is 0"},
     };
     for (const auto& [arguments, word] : cases) {

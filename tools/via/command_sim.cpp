@@ -10,6 +10,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "sim/experiment/mnc_experiment.hpp"
 #include "sim/experiment/via_experiment.hpp"
 #include "sim/firmware/rhinet.hpp"
 #include "sim/firmware/send_study.hpp"
@@ -190,8 +191,16 @@ struct StreamOptions {
     std::string firmware = "myvia";
     std::uint64_t bytes = 4096;
     std::optional<double> clock;
+    std::optional<std::uint32_t> links;
+    std::string policy;
+    std::string locality = "good";
     bool json = false;
 };
+
+/// Does MNC choose among links? It runs on GM's firmware.
+bool uses_mnc(const StreamOptions& options) {
+    return options.firmware == "mnc";
+}
 
 Result<sim::ViaSystem> load_system(const StreamOptions& options) {
     using Loaded = Result<sim::ViaSystem>;
@@ -208,12 +217,41 @@ Result<sim::ViaSystem> load_system(const StreamOptions& options) {
         nic.value().clock = *options.clock;
     }
     // "myvia" on "lanai9" is myvia-lanai9; a path is itself.
-    const bool is_path = options.firmware.find('/') != std::string::npos;
-    auto firmware =
-        sim::load_parameters(is_path ? options.firmware : options.firmware + "-" + options.nic,
-                             "firmware", sim::via_firmware_parameters());
+    std::string name = options.firmware;
+    if (name.find('/') == std::string::npos)
+        name = (uses_mnc(options) ? "gm" : name) + "-" + options.nic;
+    auto firmware = sim::load_parameters(name, "firmware", sim::via_firmware_parameters());
     if (!firmware) return std::move(firmware).error();
-    return sim::ViaSystem{machine.value(), nic.value(), firmware.value()};
+    if (options.locality != "good" && options.locality != "poor")
+        return Loaded(Code::InvalidArgument,
+                      "--locality is '" + options.locality + "'; it must be good or poor");
+    return sim::ViaSystem{machine.value(), nic.value(), firmware.value(),
+                          options.locality == "poor" ? sim::Locality::Poor : sim::Locality::Good};
+}
+
+Result<sim::MncSystem> load_mnc(const StreamOptions& options) {
+    using Loaded = Result<sim::MncSystem>;
+    auto gm = load_system(options);
+    if (!gm) return std::move(gm).error();
+    sim::MncSystem system{gm.value(), options.links.value_or(2), sim::LinkPolicy::Dynamic};
+    if (system.links < 1 || system.links > 8)
+        return Loaded(Code::InvalidArgument,
+                      fmt::format("--links is {}; it must be from 1 to 8", system.links));
+    if (!options.policy.empty()) {
+        const auto policy = sim::link_policy(options.policy);
+        if (!policy)
+            return Loaded(Code::InvalidArgument, "--policy is '" + options.policy +
+                                                     "'; it must be static, oneway or dynamic");
+        system.policy = *policy;
+    }
+    return system;
+}
+
+/// Several links and policies are MNC's.
+Result<void> refuse_links(const StreamOptions& options) {
+    if (options.links.value_or(1) == 1 && options.policy.empty()) return {};
+    return Result<void>(Code::InvalidArgument,
+                        "--links and --policy are for --firmware mnc, which runs on GM");
 }
 
 nlohmann::json about(const StreamOptions& options) {
@@ -229,11 +267,32 @@ std::uint64_t messages_of(std::uint64_t bytes) {
     return std::clamp<std::uint64_t>(most_bytes / bytes, 20, 2000);
 }
 
-int run_window(const StreamOptions& options) {
+Result<double> window_rate(const StreamOptions& options) {
+    if (uses_mnc(options)) {
+        const auto system = load_mnc(options);
+        if (!system) return system.error();
+        return sim::simulate_mnc_window(system.value(), options.bytes, messages_of(options.bytes));
+    }
+    if (const auto refused = refuse_links(options); !refused) return refused.error();
     const auto system = load_system(options);
-    if (!system) return report_failure(system.error());
-    const auto rate =
-        sim::simulate_window(system.value(), options.bytes, messages_of(options.bytes));
+    if (!system) return system.error();
+    return sim::simulate_window(system.value(), options.bytes, messages_of(options.bytes));
+}
+
+Result<double> one_way_time(const StreamOptions& options) {
+    if (uses_mnc(options)) {
+        const auto system = load_mnc(options);
+        if (!system) return system.error();
+        return sim::simulate_mnc_pingpong(system.value(), options.bytes);
+    }
+    if (const auto refused = refuse_links(options); !refused) return refused.error();
+    const auto system = load_system(options);
+    if (!system) return system.error();
+    return sim::simulate_pingpong(system.value(), options.bytes);
+}
+
+int run_window(const StreamOptions& options) {
+    const auto rate = window_rate(options);
     if (!rate) return report_failure(rate.error());
     nlohmann::json result = about(options);
     result["mb_per_s"] = rate.value();
@@ -247,9 +306,7 @@ int run_window(const StreamOptions& options) {
 }
 
 int run_pingpong(const StreamOptions& options) {
-    const auto system = load_system(options);
-    if (!system) return report_failure(system.error());
-    const auto one_way = sim::simulate_pingpong(system.value(), options.bytes);
+    const auto one_way = one_way_time(options);
     if (!one_way) return report_failure(one_way.error());
     nlohmann::json result = about(options);
     result["one_way_us"] = one_way.value();
@@ -300,10 +357,14 @@ void add_stream_options(CLI::App& command, StreamOptions& options) {
     command.add_option("--machine", options.machine, "The hosts: a name, or a file's path")
         ->capture_default_str();
     command.add_option("--nic", options.nic, "lanai4 or lanai9")->capture_default_str();
-    command.add_option("--firmware", options.firmware, "myvia, bvia or gm, or a file's path")
+    command.add_option("--firmware", options.firmware, "myvia, bvia, gm or mnc, or a file's path")
         ->capture_default_str();
     command.add_option("--bytes", options.bytes, "A message's length")->capture_default_str();
     command.add_option("--clock", options.clock, "The NIC's clock in MHz");
+    command
+        .add_option("--locality", options.locality,
+                    "good or poor: does a NIC that translates find addresses in its cache?")
+        ->capture_default_str();
     command.add_flag("--json", options.json, "As JSON");
 }
 
@@ -323,6 +384,8 @@ void add_stream_command(CLI::App& sim, int& status, const char* name, const char
     auto options = std::make_shared<StreamOptions>();
     CLI::App* command = sim.add_subcommand(name, meaning);
     add_stream_options(*command, *options);
+    command->add_option("--links", options->links, "mnc: how many links (default 2)");
+    command->add_option("--policy", options->policy, "mnc: static, oneway or dynamic (default)");
     command->callback([options, run, &status] { status = run(*options); });
 }
 

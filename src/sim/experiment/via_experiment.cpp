@@ -51,7 +51,7 @@ class TwoHosts {
             : bus(hosts.simulation_, hosts.system_.machine, name + " bus"),
               processor(bus.add_master(name + " processor")),
               nic(hosts.simulation_, bus, hosts.system_.machine, hosts.system_.nic,
-                  hosts.system_.firmware, out, in, name + " NIC") {}
+                  hosts.system_.firmware, hosts.system_.locality, out, in, name + " NIC") {}
         PciBus bus;
         Requester processor;
         ViaNic nic;

@@ -15,6 +15,7 @@ struct ViaSystem {
     Machine machine;
     Nic nic;
     ViaFirmware firmware;
+    Locality locality = Locality::Good;
 };
 
 /// Messages posted one behind the other; MB/s until the last has been received.

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "sim/core/all.hpp"
-
 namespace via::sim {
 namespace {
 
@@ -56,7 +54,8 @@ std::span<const Declaration<ViaFirmware>> via_firmware_parameters() {
 }
 
 ViaNic::ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
-               const ViaFirmware& firmware, Link& out, Link& in, const std::string& name)
+               const ViaFirmware& firmware, Locality locality, Link& out, Link& in,
+               const std::string& name)
     : simulation_(simulation),
       firmware_(firmware),
       hardware_(simulation, bus, machine, nic, name),
@@ -65,15 +64,31 @@ ViaNic::ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, cons
       posted_(simulation),
       received_(simulation),
       send_buffers_(simulation, name + " send buffers", count_of(firmware.buffers)),
+      fetched_(simulation),
+      ready_(simulation, 1),
       // One whose descriptor is looked at while the others have the buffers.
       sending_(simulation, name + " sends",
                firmware.overlaps_messages > 0 ? count_of(firmware.buffers) + 1 : 1),
       fetching_(simulation, name + " fetches"),
       receiving_(simulation, name + " receives",
-                 firmware.overlaps_messages > 0 ? count_of(firmware.buffers) : 1) {}
+                 firmware.overlaps_messages > 0 ? count_of(firmware.buffers) : 1),
+      hop_(nanoseconds(nic.hop)),
+      miss_(locality == Locality::Poor && firmware.translate > 0 ? microseconds(machine.interrupt)
+                                                                 : 0) {}
+
+Task<> ViaNic::ask_state(ViaNic& other) {
+    co_await work(firmware_.header + firmware_.start_send, "status request", 0);
+    co_await simulation_.delay(hop_);
+    co_await other.work(firmware_.receive_packet + firmware_.header + firmware_.start_send,
+                        "status answer", 0);
+    co_await simulation_.delay(hop_);
+    co_await work(firmware_.receive_packet, "status answer", 0);
+}
 
 void ViaNic::start() {
     simulation_.spawn(send_loop());
+    simulation_.spawn(header_loop());
+    simulation_.spawn(transmit_loop());
     simulation_.spawn(receive_loop());
 }
 
@@ -93,24 +108,20 @@ Task<> ViaNic::fetch_descriptor(std::uint64_t message) {
                                 "fetch descriptor", message);
 }
 
+/// Where the data is in host memory; then a DMA is started.
+Task<> ViaNic::find_page(std::string_view label, std::uint64_t message) {
+    if (miss_ > 0) co_await simulation_.delay(miss_);
+    co_await work(firmware_.translate + firmware_.start_transfer, label, message);
+}
+
 Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
     const std::uint64_t number = message.number;
     ++under_way_;
     co_await work(firmware_.notice + firmware_.descriptor, "descriptor", number);
     co_await fetch_descriptor(number);
-    if (firmware_.buffers > 1) {
-        // The next piece is fetched while this one is sent.
-        Mailbox<Fetched> fetched(simulation_);
-        co_await all(fetch_pieces(message, fetched), send_pieces(message, fetched));
-    } else {
-        const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
-        for (std::uint64_t done = 0; done < message.bytes;) {
-            const std::uint64_t now = std::min(largest, message.bytes - done);
-            done += now;
-            Fetched piece = co_await fetch_piece(number, now, done == message.bytes);
-            co_await send_piece(message, std::move(piece));
-        }
-    }
+    Signal sent(simulation_);
+    co_await fetch_pieces(message, sent);
+    co_await sent.wait();
     if (firmware_.chained <= 0) {
         co_await work(firmware_.status, "status", number);
         co_await hardware_.transfer(
@@ -119,10 +130,27 @@ Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
     --under_way_;
 }
 
-Task<ViaNic::Fetched> ViaNic::fetch_piece(std::uint64_t message, std::uint64_t bytes, bool last) {
-    Fetched piece{bytes, last, {}};
-    piece.buffer = co_await send_buffers_.acquire();
-    co_await work(firmware_.translate + firmware_.start_transfer, "start fetch", message);
+/// With one buffer a piece is fetched when the one before it has been sent; with two, meanwhile.
+Task<> ViaNic::fetch_pieces(Message message, Signal& sent) {
+    const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
+    // The pieces of one message stay together.
+    Hold turn;
+    if (message.bytes > largest) turn = co_await fetching_.acquire();
+    for (std::uint64_t done = 0; done < message.bytes;) {
+        Piece piece;
+        piece.message = message;
+        piece.bytes = std::min(largest, message.bytes - done);
+        done += piece.bytes;
+        if (done == message.bytes) piece.sent = &sent;
+        piece.buffer = co_await send_buffers_.acquire();
+        co_await fetch(piece.message.number, piece.bytes, piece.sent != nullptr);
+        co_await fetched_.put(std::move(piece));
+    }
+}
+
+Task<> ViaNic::fetch(std::uint64_t message, std::uint64_t bytes, bool last) {
+    ++fetches_;
+    co_await find_page("start fetch", message);
     if (firmware_.chained > 0 && last) {
         co_await hardware_.transfer_chain(Toward::Nic, bytes, Toward::Host,
                                           static_cast<std::uint64_t>(firmware_.status_bytes),
@@ -130,38 +158,29 @@ Task<ViaNic::Fetched> ViaNic::fetch_piece(std::uint64_t message, std::uint64_t b
     } else {
         co_await hardware_.transfer(Toward::Nic, bytes, "fetch", message);
     }
-    co_return piece;
+    --fetches_;
 }
 
-Task<> ViaNic::send_piece(Message message, Fetched piece) {
-    co_await work(firmware_.header + firmware_.start_send, "header", message.number);
-    Packet packet;
-    packet.message = message.number;
-    packet.bytes = piece.bytes;
-    packet.last = piece.last;
-    packet.flow = message.flow;
-    co_await hardware_.transmit(out_, std::move(packet));
-}
-
-Task<> ViaNic::fetch_pieces(Message message, Mailbox<Fetched>& fetched) {
-    const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
-    // The pieces of one message stay together.
-    Hold turn;
-    if (message.bytes > largest) turn = co_await fetching_.acquire();
-    for (std::uint64_t done = 0; done < message.bytes;) {
-        const std::uint64_t now = std::min(largest, message.bytes - done);
-        done += now;
-        Fetched piece = co_await fetch_piece(message.number, now, done == message.bytes);
-        co_await fetched.put(std::move(piece));
+/// The header of the next packet is made while this one is sent.
+Task<> ViaNic::header_loop() {
+    for (;;) {
+        Piece piece = co_await fetched_.take();
+        co_await work(firmware_.header + firmware_.start_send, "header", piece.message.number);
+        co_await ready_.put(std::move(piece));
     }
 }
 
-Task<> ViaNic::send_pieces(Message message, Mailbox<Fetched>& fetched) {
-    bool last = false;
-    while (!last) {
-        Fetched piece = co_await fetched.take();
-        last = piece.last;
-        co_await send_piece(message, std::move(piece));
+Task<> ViaNic::transmit_loop() {
+    for (;;) {
+        Piece piece = co_await ready_.take();
+        Packet packet;
+        packet.message = piece.message.number;
+        packet.bytes = piece.bytes;
+        packet.total = piece.message.bytes;
+        packet.last = piece.sent != nullptr;
+        packet.flow = piece.message.flow;
+        co_await hardware_.transmit(out_, std::move(packet));
+        if (piece.sent != nullptr) piece.sent->raise();
     }
 }
 
@@ -177,12 +196,13 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     const std::uint64_t message = packet.message;
     const bool first = std::exchange(message_begins_, packet.last);
     ++under_way_;
+    ++stores_;
     co_await work(firmware_.receive_packet, "packet", message);
     if (first) {
         co_await work(firmware_.receive_descriptor, "receive descriptor", message);
         co_await fetch_descriptor(message);
     }
-    co_await work(firmware_.translate + firmware_.start_transfer, "start store", message);
+    co_await find_page("start store", message);
     const auto status = static_cast<std::uint64_t>(firmware_.status_bytes);
     if (firmware_.chained > 0 && packet.last) {
         co_await hardware_.transfer_chain(Toward::Host, packet.bytes, Toward::Host, status, "store",
@@ -196,9 +216,13 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     }
     packet.buffer.release();
     --under_way_;
-    arrived_ += packet.bytes;
-    if (!packet.last) co_return;
-    const Message received{message, std::exchange(arrived_, 0), packet.flow};
+    --stores_;
+    // A packet may overtake the first one, which costs more.
+    std::uint64_t& arrived = arrived_[message];
+    arrived += packet.bytes;
+    if (arrived < packet.total) co_return;
+    arrived_.erase(message);
+    const Message received{message, packet.total, packet.flow};
     co_await received_.put(received);
 }
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 
 #include "sim/core/mailbox.hpp"
 #include "sim/core/resource.hpp"
+#include "sim/core/signal.hpp"
 #include "sim/core/simulation.hpp"
 #include "sim/model/link.hpp"
 #include "sim/model/nic_hardware.hpp"
@@ -41,6 +43,10 @@ struct ViaFirmware {
 };
 [[nodiscard]] std::span<const Declaration<ViaFirmware>> via_firmware_parameters();
 
+/// Of the addresses that a program uses: does the NIC's cache of translations hold them? Only a NIC
+/// that translates asks; it interrupts its host for what it does not find.
+enum class Locality : std::uint8_t { Good, Poor };
+
 /// What a host posts, and what arrives at the other.
 struct Message {
     std::uint64_t number = 0;  ///< of those that one NIC sends
@@ -52,7 +58,8 @@ struct Message {
 class ViaNic {
   public:
     ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
-           const ViaFirmware& firmware, Link& out, Link& in, const std::string& name);
+           const ViaFirmware& firmware, Locality locality, Link& out, Link& in,
+           const std::string& name);
 
     /// A message has been posted: what the host writes has been written.
     [[nodiscard]] Mailbox<Message>& posted() noexcept { return posted_; }
@@ -61,22 +68,29 @@ class ViaNic {
 
     void start();
 
+    /// SDMAING or RECVING: MNC's BUSY.
+    [[nodiscard]] bool busy() const noexcept { return fetches_ != 0 || stores_ != 0; }
+    /// MNC's status request and its answer, firmware to firmware: how long it takes.
+    [[nodiscard]] Task<> ask_state(ViaNic& other);
+
   private:
     /// A piece of a message in a buffer of NIC memory.
-    struct Fetched {
+    struct Piece {
+        Message message;
         std::uint64_t bytes = 0;
-        bool last = true;
+        Signal* sent = nullptr;  ///< of the last piece: raised when it has been sent
         Hold buffer;
     };
     Task<> send_loop();
     Task<> send_message(Message message, Hold turn);
-    Task<> fetch_pieces(Message message, Mailbox<Fetched>& fetched);
-    Task<> send_pieces(Message message, Mailbox<Fetched>& fetched);
-    Task<Fetched> fetch_piece(std::uint64_t message, std::uint64_t bytes, bool last);
-    Task<> send_piece(Message message, Fetched piece);
+    Task<> fetch_pieces(Message message, Signal& sent);
+    Task<> fetch(std::uint64_t message, std::uint64_t bytes, bool last);
+    Task<> header_loop();
+    Task<> transmit_loop();
     Task<> receive_loop();
     Task<> receive_piece(Packet packet, Hold turn);
     Task<> fetch_descriptor(std::uint64_t message);
+    Task<> find_page(std::string_view label, std::uint64_t message);
     Task<> work(double cycles, std::string_view label, std::uint64_t message) {
         const double contended = under_way_ > 1 ? firmware_.contended_stage : 0;
         return hardware_.processor().work(cycles + firmware_.stage + contended, label, message);
@@ -90,13 +104,19 @@ class ViaNic {
     Mailbox<Message> posted_;
     Mailbox<Message> received_;
     Resource send_buffers_;
-    Resource sending_;    ///< messages under way
-    Resource fetching_;   ///< one message after the other
-    Resource receiving_;  ///< pieces under way
+    Mailbox<Piece> fetched_;
+    Mailbox<Piece> ready_;  ///< with its header
+    Resource sending_;      ///< messages under way
+    Resource fetching_;     ///< one message after the other
+    Resource receiving_;    ///< pieces under way
+    Time hop_;
+    Time miss_;  ///< of the NIC's cache of translations; 0: there is none
     std::uint64_t last_message_ = 0;
+    std::uint32_t fetches_ = 0;    ///< under way from the host
+    std::uint32_t stores_ = 0;     ///< packets that are being received
     std::uint32_t under_way_ = 0;  ///< messages and packets in the pipelines
     bool message_begins_ = true;   ///< the next packet to come is the first of its message
-    std::uint64_t arrived_ = 0;    ///< bytes of the message that is coming
+    std::map<std::uint64_t, std::uint64_t> arrived_;  ///< bytes of messages that are coming
 };
 
 }  // namespace via::sim

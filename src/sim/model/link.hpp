@@ -18,6 +18,7 @@ namespace via::sim {
 struct Packet {
     std::uint64_t message = 0;
     std::uint64_t bytes = 0;  ///< of the message, in this packet
+    std::uint64_t total = 0;  ///< of the whole message
     bool last = true;         ///< of its message
     std::uint32_t flow = 0;
     Hold buffer;

@@ -22,6 +22,8 @@ std::span<const Declaration<Machine>> machine_parameters() {
         Declaration<M>{"page_list_entry", "us", 0, 100, &M::page_list_entry,
                        "the driver translates the address of one page"},
         Declaration<M>{"poll", "us", 0, 100, &M::poll, "one look at a word in host memory"},
+        Declaration<M>{"interrupt", "us", 0, 1000, &M::interrupt,
+                       "from the NIC's interrupt to the host's answer in NIC memory"},
         Declaration<M>{"bus_clock", "MHz", 1, 1000, &M::bus_clock, "the bus's clock"},
         Declaration<M>{"bus_width", "bytes", 1, 64, &M::bus_width, "the bus's width"},
         Declaration<M>{"burst", "bytes", 4, 65536, &M::burst, "longest burst of a master"},

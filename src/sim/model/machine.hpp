@@ -18,6 +18,7 @@ struct Machine {
     double system_call = 0;           ///< µs: in and out, arguments checked
     double page_list_entry = 0;       ///< µs: the driver translates one page
     double poll = 0;                  ///< µs: one look at a word in host memory
+    double interrupt = 0;             ///< µs: from the NIC's wish to the host's answer
 
     // Bus.
     double bus_clock = 0;         ///< MHz
