@@ -7,7 +7,8 @@
 
 namespace via::base {
 
-/// The action must need no memory itself.
+/// What is never kept is done at the end of the scope, however it ends. The action must need no
+/// memory itself.
 template <class Action>
 class [[nodiscard]] Undo {
   public:

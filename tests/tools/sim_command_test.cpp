@@ -115,7 +115,9 @@ TEST(SimCommand, AFileWithAWrongValueIsNamedWithItsLine) {
     const Outcome outcome = run({"sim", "send", "--machine", path.string()});
     std::filesystem::remove(path);
     EXPECT_EQ(outcome.status, 1);
-    EXPECT_NE(outcome.errors.find(path.string()), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(path.string() + ":2: pio_per_byte is -1 ns/byte"),
+              std::string::npos)
+        << outcome.errors;
 }
 
 }  // namespace
