@@ -5,8 +5,12 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <string>
+#include <thread>
 
 using namespace via::base;
 
@@ -78,6 +82,51 @@ TEST(EventLoop, RunsWhatIsPostedInOrderOnItsThread) {
     settle(*loop);
     EXPECT_EQ(order, "abc");
     EXPECT_TRUE(inside);
+}
+
+TEST(EventLoop, RunsItsErrandBeforeWhatIsPostedLater) {
+    std::atomic<int> runs{0};
+    auto loop = EventLoop::create([] { return false; }, millisecond, [&runs] { ++runs; }).value();
+    settle(*loop);
+    EXPECT_EQ(runs, 0);
+    for (int round = 1; round <= 200; ++round) {
+        int seen = 0;
+        loop->request_errand();
+        loop->post([&] { seen = runs.load(); });
+        settle(*loop);
+        EXPECT_EQ(seen, round);
+    }
+    // Many wishes may be granted at once, but the last one is.
+    std::atomic<bool> go_on{false};
+    Tally blocked;
+    loop->post([&] {
+        blocked.add();
+        while (!go_on)
+            std::this_thread::yield();
+    });
+    ASSERT_TRUE(blocked.reaches(1));
+    for (int i = 0; i < 100; ++i)
+        loop->request_errand();
+    go_on = true;
+    settle(*loop);
+    EXPECT_EQ(runs, 201);
+}
+
+TEST(EventLoop, RepeatsAnErrandThatFoundNoMemory) {
+    Tally runs;
+    std::atomic<int> failures{3};
+    auto loop = EventLoop::create([] { return false; }, millisecond,
+                                  [&] {
+                                      if (failures > 0) {
+                                          --failures;
+                                          throw std::bad_alloc();
+                                      }
+                                      runs.add();
+                                  })
+                    .value();
+    loop->request_errand();
+    EXPECT_TRUE(runs.reaches(1));
+    EXPECT_EQ(failures, 0);
 }
 
 TEST(EventLoop, CallsBackForReadableDescriptors) {
