@@ -1,36 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/experiment/mnc_experiment.hpp"
 
-#include <algorithm>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace via::sim {
 namespace {
 
-/// Two hosts with a bus each, and several NICs on it.
-class ManyLinks {
+/// The programs that run on the two hosts, on MNC.
+class MncPrograms {
   public:
-    explicit ManyLinks(const MncSystem& system)
-        : system_(system),
-          a_(simulation_, system.gm.machine, "a"),
-          b_(simulation_, system.gm.machine, "b") {
-        const auto buffers = static_cast<std::uint32_t>(system.gm.firmware.buffers);
-        for (std::uint32_t link = 0; link < system.links; ++link) {
-            const std::string number = std::to_string(link);
-            links_.push_back(std::make_unique<Link>(simulation_, system.gm.nic, buffers,
-                                                    "link there " + number));
-            links_.push_back(
-                std::make_unique<Link>(simulation_, system.gm.nic, buffers, "link back " + number));
-            Link& there = *links_[links_.size() - 2];
-            Link& back = *links_.back();
-            add_nic(a_, there, back, number);
-            add_nic(b_, back, there, number);
-        }
-    }
+    explicit MncPrograms(const MncSystem& system)
+        : system_(system), cluster_(system.gm, 2, system.links), a_(cluster_, 0), b_(cluster_, 1) {}
 
     [[nodiscard]] base::Result<Time> window(std::uint64_t bytes, std::uint64_t messages) {
         simulation_.spawn(send_many(bytes, messages));
@@ -44,78 +26,65 @@ class ManyLinks {
     }
 
   private:
-    struct Host {
-        Host(Simulation& simulation, const Machine& machine, std::string own_name)
-            : name(std::move(own_name)),
-              bus(simulation, machine, name + " bus"),
-              processor(bus.add_master(name + " processor")),
-              complete(simulation) {}
-        std::string name;
-        PciBus bus;
-        Requester processor;
-        std::vector<std::unique_ptr<ViaNic>> nics;
+    struct Side {
+        Side(Cluster& cluster, std::uint32_t number)
+            : host(cluster.host(number)), complete(cluster.simulation()) {}
+        Cluster::Host& host;
         std::uint32_t sent = 0;                           ///< messages
         std::map<std::uint32_t, std::uint64_t> arriving;  ///< bytes, by message
         Mailbox<std::uint32_t> complete;                  ///< messages whose pieces are all there
     };
 
-    void add_nic(Host& host, Link& out, Link& in, const std::string& number) {
-        host.nics.push_back(std::make_unique<ViaNic>(
-            simulation_, host.bus, system_.gm.machine, system_.gm.nic, system_.gm.firmware,
-            system_.gm.locality, out, in, host.name + " NIC " + number));
-        host.nics.back()->start();
-    }
     [[nodiscard]] base::Result<Time> run() {
         if (auto done = simulation_.run(); !done) return std::move(done).error();
         return ended_;
     }
-    [[nodiscard]] static std::vector<bool> states(const Host& host) {
+    [[nodiscard]] static std::vector<bool> states(const Side& side) {
         std::vector<bool> busy;
-        for (const auto& nic : host.nics)
+        for (const auto& nic : side.host.nics)
             busy.push_back(nic->busy());
         return busy;
     }
 
     /// Both sides cut alike, so that the pieces land in place.
-    Task<> post(Host& host, Host& other, LinkChoice& choice, std::uint64_t bytes) {
+    Task<> post(Side& side, Side& other, LinkChoice& choice, std::uint64_t bytes) {
         std::vector<std::size_t> links;
         if (choice.cuts() && bytes >= mnc_long_message) {
-            co_await host.nics.front()->ask_state(*other.nics.front());
-            links = choice.for_long(0, states(host), states(other));
+            co_await side.host.nics.front()->ask_state(*other.host.nics.front());
+            links = choice.for_long(0, states(side), states(other));
         } else {
-            links.push_back(choice.for_short(0, states(host)));
+            links.push_back(choice.for_short(0, states(side)));
         }
-        const std::uint32_t number = ++host.sent;
+        const std::uint32_t number = ++side.sent;
         std::uint64_t left = bytes;
         for (std::size_t i = 0; i < links.size(); ++i) {
-            const std::uint64_t piece = left / (links.size() - i);
-            left -= piece;
-            co_await simulation_.delay(microseconds(system_.gm.firmware.host_post));
-            co_await host.bus.write_by_processor(
-                host.processor, static_cast<std::uint64_t>(system_.gm.firmware.host_writes), "post",
-                0);
-            const Message message{0, piece, number};
-            co_await host.nics[links[i]]->posted().put(message);
+            Message piece;
+            piece.bytes = left / (links.size() - i);
+            piece.flow = number;
+            piece.to = other.host.number;
+            left -= piece.bytes;
+            co_await cluster_.post(side.host, static_cast<std::uint32_t>(links[i]),
+                                   std::move(piece));
         }
     }
     /// What arrives on one link, put together with what arrives on the others.
-    Task<> collect(Host& host, ViaNic& nic, std::uint64_t bytes) {
+    Task<> collect(Side& side, ViaNic& nic, std::uint64_t bytes) {
         for (;;) {
             const Message piece = co_await nic.received().take();
-            std::uint64_t& there = host.arriving[piece.flow];
+            std::uint64_t& there = side.arriving[piece.flow];
             there += piece.bytes;
             if (there < bytes) continue;
-            host.arriving.erase(piece.flow);
-            co_await host.complete.put(piece.flow);
+            side.arriving.erase(piece.flow);
+            co_await side.complete.put(piece.flow);
         }
     }
-    void collect_all(Host& host, std::uint64_t bytes) {
-        for (const auto& nic : host.nics)
-            simulation_.spawn(collect(host, *nic, bytes));
+    void collect_all(Side& side, std::uint64_t bytes) {
+        for (const auto& nic : side.host.nics)
+            simulation_.spawn(collect(side, *nic, bytes));
     }
-    Task<> receive(Host& host) {
-        [[maybe_unused]] const std::uint32_t message = co_await host.complete.take();
-        co_await simulation_.delay(microseconds(system_.gm.machine.poll));
+    Task<> receive(Side& side) {
+        [[maybe_unused]] const std::uint32_t message = co_await side.complete.take();
+        co_await simulation_.delay(cluster_.poll_time());
     }
 
     Task<> send_many(std::uint64_t bytes, std::uint64_t messages) {
@@ -148,10 +117,10 @@ class ManyLinks {
     }
 
     const MncSystem& system_;
-    Simulation simulation_;
-    std::vector<std::unique_ptr<Link>> links_;
-    Host a_;
-    Host b_;
+    Cluster cluster_;
+    Simulation& simulation_ = cluster_.simulation();
+    Side a_;
+    Side b_;
     Time ended_ = 0;
 };
 
@@ -159,14 +128,14 @@ class ManyLinks {
 
 base::Result<double> simulate_mnc_window(const MncSystem& system, std::uint64_t bytes,
                                          std::uint64_t messages) {
-    auto time = ManyLinks(system).window(bytes, messages);
+    auto time = MncPrograms(system).window(bytes, messages);
     if (!time) return std::move(time).error();
     return static_cast<double>(bytes * messages) / in_microseconds(time.value());
 }
 
 base::Result<double> simulate_mnc_pingpong(const MncSystem& system, std::uint64_t bytes,
                                            std::uint64_t round_trips) {
-    auto time = ManyLinks(system).pingpong(bytes, round_trips);
+    auto time = MncPrograms(system).pingpong(bytes, round_trips);
     if (!time) return std::move(time).error();
     return in_microseconds(time.value()) / (2.0 * static_cast<double>(round_trips));
 }

@@ -2,25 +2,20 @@
 #include "sim/experiment/via_experiment.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace via::sim {
 namespace {
 
-/// Two hosts with a NIC each, and a link each way.
-class TwoHosts {
+/// The programs that run on the two hosts.
+class TwoPrograms {
   public:
-    explicit TwoHosts(const ViaSystem& system)
-        : system_(system),
-          there_(simulation_, system.nic, buffers(), "link there"),
-          back_(simulation_, system.nic, buffers(), "link back"),
-          a_(*this, there_, back_, "a"),
-          b_(*this, back_, there_, "b") {}
+    explicit TwoPrograms(const ViaSystem& system)
+        : cluster_(system, 2), a_(cluster_.host(0)), b_(cluster_.host(1)) {}
 
     [[nodiscard]] base::Result<Time> window(std::uint64_t bytes, std::uint64_t messages,
                                             Trace* trace) {
-        return run(send_many(a_, bytes, messages, 0), receive_many(messages), trace);
+        return run(send_many(a_, b_, bytes, messages, 0), receive_many(messages), trace);
     }
     [[nodiscard]] base::Result<Time> pingpong(std::uint64_t bytes, std::uint64_t rounds,
                                               Trace* trace) {
@@ -31,12 +26,10 @@ class TwoHosts {
     [[nodiscard]] base::Result<std::array<double, 2>> flows(Flows flows, std::uint64_t bytes,
                                                             std::uint64_t messages) {
         const bool same = flows == Flows::Same;
-        simulation_.spawn(send_many(a_, bytes, messages, 0));
-        simulation_.spawn(send_many(same ? a_ : b_, bytes, messages, 1));
+        simulation_.spawn(send_many(a_, b_, bytes, messages, 0));
+        simulation_.spawn(send_many(same ? a_ : b_, same ? b_ : a_, bytes, messages, 1));
         simulation_.spawn(count_arrivals(b_));
         simulation_.spawn(count_arrivals(a_));
-        a_.nic.start();
-        b_.nic.start();
         // Until one of them is through: from then on the other would have everything.
         while (std::max(arrivals_[0], arrivals_[1]) < messages && simulation_.step()) {
         }
@@ -46,49 +39,36 @@ class TwoHosts {
     }
 
   private:
-    struct Host {
-        Host(TwoHosts& hosts, Link& out, Link& in, const std::string& name)
-            : bus(hosts.simulation_, hosts.system_.machine, name + " bus"),
-              processor(bus.add_master(name + " processor")),
-              nic(hosts.simulation_, bus, hosts.system_.machine, hosts.system_.nic,
-                  hosts.system_.firmware, hosts.system_.locality, out, in, name + " NIC") {}
-        PciBus bus;
-        Requester processor;
-        ViaNic nic;
-    };
+    using Host = Cluster::Host;
 
-    [[nodiscard]] std::uint32_t buffers() const {
-        return static_cast<std::uint32_t>(system_.firmware.buffers);
-    }
     [[nodiscard]] base::Result<Time> run(Task<> first, Task<> second, Trace* trace) {
         simulation_.attach(trace);
-        a_.nic.start();
-        b_.nic.start();
         simulation_.spawn(std::move(first));
         simulation_.spawn(std::move(second));
         if (auto done = simulation_.run(); !done) return std::move(done).error();
         return ended_;
     }
 
-    Task<> post(Host& host, std::uint64_t bytes, std::uint32_t flow = 0) {
-        co_await simulation_.delay(microseconds(system_.firmware.host_post));
-        co_await host.bus.write_by_processor(
-            host.processor, static_cast<std::uint64_t>(system_.firmware.host_writes), "post", 0);
-        const Message message{0, bytes, flow};
-        co_await host.nic.posted().put(message);
+    Task<> post(Host& host, const Host& other, std::uint64_t bytes, std::uint32_t flow = 0) {
+        Message message;
+        message.bytes = bytes;
+        message.flow = flow;
+        message.to = other.number;
+        co_await cluster_.post(host, 0, std::move(message));
     }
     Task<> receive(Host& host) {
-        [[maybe_unused]] const Message message = co_await host.nic.received().take();
-        co_await simulation_.delay(microseconds(system_.machine.poll));
+        [[maybe_unused]] const Message message = co_await host.nics[0]->received().take();
+        co_await simulation_.delay(cluster_.poll_time());
     }
 
-    Task<> send_many(Host& host, std::uint64_t bytes, std::uint64_t messages, std::uint32_t flow) {
+    Task<> send_many(Host& host, const Host& other, std::uint64_t bytes, std::uint64_t messages,
+                     std::uint32_t flow) {
         for (std::uint64_t i = 0; i < messages; ++i)
-            co_await post(host, bytes, flow);
+            co_await post(host, other, bytes, flow);
     }
     Task<> count_arrivals(Host& host) {
         for (;;) {
-            const Message message = co_await host.nic.received().take();
+            const Message message = co_await host.nics[0]->received().take();
             ++arrivals_[message.flow];
         }
     }
@@ -99,7 +79,7 @@ class TwoHosts {
     }
     Task<> ping(std::uint64_t bytes, std::uint64_t rounds) {
         for (std::uint64_t i = 0; i < rounds; ++i) {
-            co_await post(a_, bytes);
+            co_await post(a_, b_, bytes);
             co_await receive(a_);
         }
         ended_ = simulation_.now();
@@ -107,16 +87,14 @@ class TwoHosts {
     Task<> pong(std::uint64_t bytes, std::uint64_t rounds) {
         for (std::uint64_t i = 0; i < rounds; ++i) {
             co_await receive(b_);
-            co_await post(b_, bytes);
+            co_await post(b_, a_, bytes);
         }
     }
 
-    const ViaSystem& system_;
-    Simulation simulation_;
-    Link there_;
-    Link back_;
-    Host a_;
-    Host b_;
+    Cluster cluster_;
+    Simulation& simulation_ = cluster_.simulation();
+    Host& a_;
+    Host& b_;
     Time ended_ = 0;
     std::array<std::uint64_t, 2> arrivals_{};
 };
@@ -125,21 +103,21 @@ class TwoHosts {
 
 base::Result<double> simulate_window(const ViaSystem& system, std::uint64_t bytes,
                                      std::uint64_t messages, Trace* trace) {
-    auto time = TwoHosts(system).window(bytes, messages, trace);
+    auto time = TwoPrograms(system).window(bytes, messages, trace);
     if (!time) return std::move(time).error();
     return static_cast<double>(bytes * messages) / in_microseconds(time.value());
 }
 
 base::Result<double> simulate_pingpong(const ViaSystem& system, std::uint64_t bytes,
                                        std::uint64_t round_trips, Trace* trace) {
-    auto time = TwoHosts(system).pingpong(bytes, round_trips, trace);
+    auto time = TwoPrograms(system).pingpong(bytes, round_trips, trace);
     if (!time) return std::move(time).error();
     return in_microseconds(time.value()) / (2.0 * static_cast<double>(round_trips));
 }
 
 base::Result<std::array<double, 2>> simulate_flows(const ViaSystem& system, Flows flows,
                                                    std::uint64_t bytes, std::uint64_t messages) {
-    return TwoHosts(system).flows(flows, bytes, messages);
+    return TwoPrograms(system).flows(flows, bytes, messages);
 }
 
 }  // namespace via::sim

@@ -7,16 +7,9 @@
 
 #include "base/result.hpp"
 #include "sim/core/trace.hpp"
-#include "sim/firmware/via_firmware.hpp"
+#include "sim/experiment/cluster.hpp"
 
 namespace via::sim {
-
-struct ViaSystem {
-    Machine machine;
-    Nic nic;
-    ViaFirmware firmware;
-    Locality locality = Locality::Good;
-};
 
 /// Messages posted one behind the other; MB/s until the last has been received.
 [[nodiscard]] base::Result<double> simulate_window(const ViaSystem& system, std::uint64_t bytes,

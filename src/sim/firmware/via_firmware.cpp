@@ -34,10 +34,9 @@ std::span<const Declaration<ViaFirmware>> via_firmware_parameters() {
                        "looking at a packet that has come"},
         Declaration<F>{"receive_descriptor", "cycles", 0, 1e6, &F::receive_descriptor,
                        "handling the descriptor that it goes to"},
-        Declaration<F>{"stage", "cycles", 0, 1e6, &F::stage,
-                       "locks and state machine, for each stage"},
-        Declaration<F>{"contended_stage", "cycles", 0, 1e6, &F::contended_stage,
-                       "more than that while another message is in the pipeline"},
+        Declaration<F>{"stage", "cycles", 0, 1e6, &F::stage, "the state machine, for each stage"},
+        Declaration<F>{"engine_lock", "cycles", 0, 1e6, &F::engine_lock,
+                       "locking the host DMA engine while other messages want it; 0: no locks"},
         Declaration<F>{"largest_piece", "bytes", 64, 1 << 20, &F::largest_piece,
                        "moved by one DMA and sent as one packet"},
         Declaration<F>{"buffers", "buffers", 1, 64, &F::buffers,
@@ -54,13 +53,13 @@ std::span<const Declaration<ViaFirmware>> via_firmware_parameters() {
 }
 
 ViaNic::ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
-               const ViaFirmware& firmware, Locality locality, Link& out, Link& in,
+               const ViaFirmware& firmware, Locality locality, Switch& network, std::uint32_t port,
                const std::string& name)
     : simulation_(simulation),
       firmware_(firmware),
       hardware_(simulation, bus, machine, nic, name),
-      out_(out),
-      in_(in),
+      network_(network),
+      port_(port),
       posted_(simulation),
       received_(simulation),
       send_buffers_(simulation, name + " send buffers", count_of(firmware.buffers)),
@@ -109,24 +108,40 @@ Task<> ViaNic::fetch_descriptor(std::uint64_t message) {
 }
 
 /// Where the data is in host memory; then a DMA is started.
-Task<> ViaNic::find_page(std::string_view label, std::uint64_t message) {
+Task<> ViaNic::find_page(double cycles_before, std::string_view label, std::uint64_t message) {
     if (miss_ > 0) co_await simulation_.delay(miss_);
-    co_await work(firmware_.translate + firmware_.start_transfer, label, message);
+    co_await work(cycles_before + firmware_.translate + firmware_.start_transfer, label, message);
 }
+
+Task<Hold> ViaNic::lock_engine(std::string_view label, std::uint64_t message) {
+    if (firmware_.engine_lock <= 0) co_return Hold();
+    Hold engine = co_await hardware_.lock_engine(label, message);
+    if (under_way_ > 1) co_await hardware_.processor().work(firmware_.engine_lock, "lock", message);
+    co_return engine;
+}
+
+Task<> ViaNic::write_status(std::uint64_t message) {
+    Hold engine = co_await lock_engine("write status", message);
+    co_await work(firmware_.status, "status", message);
+    co_await hardware_.transfer(Toward::Host, static_cast<std::uint64_t>(firmware_.status_bytes),
+                                "write status", message, std::move(engine));
+}
+
+// ---- sending: descriptor, start fetch, fetch, header, send, status, write status
+// -----------------
 
 Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
     const std::uint64_t number = message.number;
     ++under_way_;
     co_await work(firmware_.notice + firmware_.descriptor, "descriptor", number);
-    co_await fetch_descriptor(number);
+    if (!message.from_firmware) co_await fetch_descriptor(number);
+    if (message.transfer) message.bytes = message.transfer->begin();
     Signal sent(simulation_);
     co_await fetch_pieces(message, sent);
     co_await sent.wait();
-    if (firmware_.chained <= 0) {
-        co_await work(firmware_.status, "status", number);
-        co_await hardware_.transfer(
-            Toward::Host, static_cast<std::uint64_t>(firmware_.status_bytes), "status", number);
-    }
+    // A chain has written it with the data.
+    if (firmware_.chained <= 0 && !message.from_firmware) co_await write_status(number);
+    if (message.transfer) message.transfer->sent();
     --under_way_;
 }
 
@@ -136,27 +151,33 @@ Task<> ViaNic::fetch_pieces(Message message, Signal& sent) {
     // The pieces of one message stay together.
     Hold turn;
     if (message.bytes > largest) turn = co_await fetching_.acquire();
-    for (std::uint64_t done = 0; done < message.bytes;) {
+    std::uint64_t done = 0;
+    do {
         Piece piece;
         piece.message = message;
+        piece.offset = done;
         piece.bytes = std::min(largest, message.bytes - done);
         done += piece.bytes;
         if (done == message.bytes) piece.sent = &sent;
         piece.buffer = co_await send_buffers_.acquire();
-        co_await fetch(piece.message.number, piece.bytes, piece.sent != nullptr);
+        co_await fetch(piece);
+        if (message.transfer) message.transfer->fetched(piece.offset, piece.bytes);
         co_await fetched_.put(std::move(piece));
-    }
+    } while (done < message.bytes);
 }
 
-Task<> ViaNic::fetch(std::uint64_t message, std::uint64_t bytes, bool last) {
+Task<> ViaNic::fetch(const Piece& piece) {
+    if (piece.bytes == 0) co_return;
+    const std::uint64_t message = piece.message.number;
     ++fetches_;
-    co_await find_page("start fetch", message);
-    if (firmware_.chained > 0 && last) {
-        co_await hardware_.transfer_chain(Toward::Nic, bytes, Toward::Host,
+    Hold engine = co_await lock_engine("fetch", message);
+    co_await find_page(0, "start fetch", message);
+    if (firmware_.chained > 0 && piece.sent != nullptr && !piece.message.from_firmware) {
+        co_await hardware_.transfer_chain(Toward::Nic, piece.bytes, Toward::Host,
                                           static_cast<std::uint64_t>(firmware_.status_bytes),
                                           "fetch", message);
     } else {
-        co_await hardware_.transfer(Toward::Nic, bytes, "fetch", message);
+        co_await hardware_.transfer(Toward::Nic, piece.bytes, "fetch", message, std::move(engine));
     }
     --fetches_;
 }
@@ -174,56 +195,101 @@ Task<> ViaNic::transmit_loop() {
     for (;;) {
         Piece piece = co_await ready_.take();
         Packet packet;
+        packet.from = port_;
+        packet.to = piece.message.to;
         packet.message = piece.message.number;
+        packet.offset = piece.offset;
         packet.bytes = piece.bytes;
         packet.total = piece.message.bytes;
         packet.last = piece.sent != nullptr;
         packet.flow = piece.message.flow;
-        co_await hardware_.transmit(out_, std::move(packet));
+        packet.transfer = piece.message.transfer;
+        co_await hardware_.transmit(network_, std::move(packet));
         if (piece.sent != nullptr) piece.sent->raise();
     }
 }
 
+void ViaNic::send_control(std::uint32_t to, std::shared_ptr<Transfer> word) {
+    simulation_.spawn(send_word(to, std::move(word)));
+}
+
+Task<> ViaNic::send_word(std::uint32_t to, std::shared_ptr<Transfer> word) {
+    co_await work(firmware_.header + firmware_.start_send, "control", 0);
+    Packet packet;
+    packet.from = port_;
+    packet.to = to;
+    packet.control = true;
+    packet.transfer = std::move(word);
+    co_await hardware_.transmit(network_, std::move(packet));
+}
+
+// ---- receiving: packet, descriptor, store, status, write status
+// ----------------------------------
+
 Task<> ViaNic::receive_loop() {
     for (;;) {
-        Packet packet = co_await in_.arrivals().take();
+        Packet packet = co_await network_.arrivals(port_).take();
+        if (packet.control) {
+            simulation_.spawn(receive_word(std::move(packet)));
+            continue;
+        }
         Hold turn = co_await receiving_.acquire();
         simulation_.spawn(receive_piece(std::move(packet), std::move(turn)));
     }
 }
 
+Task<> ViaNic::receive_word(Packet packet) {
+    co_await work(firmware_.receive_packet, "control", 0);
+    packet.buffer.release();
+    packet.transfer->received();
+}
+
 Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     const std::uint64_t message = packet.message;
-    const bool first = std::exchange(message_begins_, packet.last);
+    const ArrivalKey key{packet.from, message};
+    const auto [arrival, first] = arriving_.try_emplace(key);
     ++under_way_;
     ++stores_;
     co_await work(firmware_.receive_packet, "packet", message);
-    if (first) {
-        co_await work(firmware_.receive_descriptor, "receive descriptor", message);
+    double descriptor = first ? firmware_.receive_descriptor : 0;
+    if (first && firmware_.descriptor_fetch > 0) {
+        co_await work(std::exchange(descriptor, 0), "receive descriptor", message);
         co_await fetch_descriptor(message);
     }
-    co_await find_page("start store", message);
+    Hold engine = co_await lock_engine("store", message);
+    co_await find_page(descriptor, "start store", message);
+    if (first && packet.transfer) arrival->second.wanted = packet.transfer->match();
+    if (arrival->second.wanted) co_await store(packet, std::move(engine));
+    engine.release();
+    packet.buffer.release();
+    --under_way_;
+    --stores_;
+    // A packet may overtake the first one, which costs more.
+    arrival->second.bytes += packet.bytes;
+    if (arrival->second.bytes < packet.total) co_return;
+    arriving_.erase(arrival);
+    if (packet.transfer) {
+        packet.transfer->received();
+        co_return;
+    }
+    const Message received{message, packet.total, packet.flow, port_, nullptr};
+    co_await received_.put(received);
+}
+
+Task<> ViaNic::store(const Packet& packet, Hold engine) {
+    const std::uint64_t message = packet.message;
     const auto status = static_cast<std::uint64_t>(firmware_.status_bytes);
     if (firmware_.chained > 0 && packet.last) {
         co_await hardware_.transfer_chain(Toward::Host, packet.bytes, Toward::Host, status, "store",
                                           message);
     } else {
-        co_await hardware_.transfer(Toward::Host, packet.bytes, "store", message);
-        if (packet.last) {
-            co_await work(firmware_.status, "status", message);
-            co_await hardware_.transfer(Toward::Host, status, "status", message);
-        }
+        if (packet.bytes != 0)
+            co_await hardware_.transfer(Toward::Host, packet.bytes, "store", message,
+                                        std::move(engine));
+        engine.release();
+        if (packet.last) co_await write_status(message);
     }
-    packet.buffer.release();
-    --under_way_;
-    --stores_;
-    // A packet may overtake the first one, which costs more.
-    std::uint64_t& arrived = arrived_[message];
-    arrived += packet.bytes;
-    if (arrived < packet.total) co_return;
-    arrived_.erase(message);
-    const Message received{message, packet.total, packet.flow};
-    co_await received_.put(received);
+    if (packet.transfer) packet.transfer->stored(packet.offset, packet.bytes);
 }
 
 }  // namespace via::sim

@@ -5,21 +5,25 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "sim/core/mailbox.hpp"
 #include "sim/core/resource.hpp"
 #include "sim/core/signal.hpp"
 #include "sim/core/simulation.hpp"
-#include "sim/model/link.hpp"
+#include "sim/firmware/transfer.hpp"
 #include "sim/model/nic_hardware.hpp"
+#include "sim/model/switch.hpp"
 #include "sim/parameters/declaration.hpp"
 
 namespace via::sim {
 
 /// Costs in cycles of the NIC's clock unless it says otherwise. A stage is what one resource is
-/// held for; passing from one to the next costs the firmware its locks and its state machine.
+/// held for; passing from one to the next costs the firmware its state machine.
 struct ViaFirmware {
     double notice = 0;            ///< until the loop sees a new descriptor or doorbell
     double descriptor = 0;        ///< handling it
@@ -32,8 +36,10 @@ struct ViaFirmware {
     double status_bytes = 0;      ///< bytes
     double receive_packet = 0;    ///< looking at a packet that has come
     double receive_descriptor = 0;
-    double stage = 0;              ///< locks and state machine, for each stage
-    double contended_stage = 0;    ///< more than that while another message is in the pipeline
+    double stage = 0;  ///< the state machine, for each stage
+    /// Of the host DMA engine, which sending, receiving and status share: it is locked while it is
+    /// set up, and that costs so much more while another message is in the pipelines. 0: no locks.
+    double engine_lock = 0;
     double largest_piece = 0;      ///< bytes moved by one DMA and sent as one packet
     double buffers = 0;            ///< of NIC memory each way; 1: nothing overlaps in a message
     double overlaps_messages = 0;  ///< 1: the next message begins before this one is through
@@ -52,21 +58,26 @@ struct Message {
     std::uint64_t number = 0;  ///< of those that one NIC sends
     std::uint64_t bytes = 0;
     std::uint32_t flow = 0;  ///< whose it is
+    std::uint32_t to = 0;    ///< port
+    std::shared_ptr<Transfer> transfer;
+    bool from_firmware = false;  ///< there is no descriptor to read
 };
 
 /// The firmware of one NIC.
 class ViaNic {
   public:
     ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, const Nic& nic,
-           const ViaFirmware& firmware, Locality locality, Link& out, Link& in,
+           const ViaFirmware& firmware, Locality locality, Switch& network, std::uint32_t port,
            const std::string& name);
 
     /// A message has been posted: what the host writes has been written.
     [[nodiscard]] Mailbox<Message>& posted() noexcept { return posted_; }
-    /// The host can see that a message has been received whole.
+    /// The host can see that a message has been received whole. Not for those with a Transfer.
     [[nodiscard]] Mailbox<Message>& received() noexcept { return received_; }
 
     void start();
+    /// A word from this firmware to another's, which gets received() when it is there.
+    void send_control(std::uint32_t to, std::shared_ptr<Transfer> word);
 
     /// SDMAING or RECVING: MNC's BUSY.
     [[nodiscard]] bool busy() const noexcept { return fetches_ != 0 || stores_ != 0; }
@@ -77,30 +88,42 @@ class ViaNic {
     /// A piece of a message in a buffer of NIC memory.
     struct Piece {
         Message message;
+        std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
         Signal* sent = nullptr;  ///< of the last piece: raised when it has been sent
         Hold buffer;
     };
+    /// A message that is coming.
+    struct Arrival {
+        std::uint64_t bytes = 0;
+        bool wanted = true;  ///< there is a place for it
+    };
+    using ArrivalKey = std::pair<std::uint32_t, std::uint64_t>;  ///< port and message
     Task<> send_loop();
     Task<> send_message(Message message, Hold turn);
     Task<> fetch_pieces(Message message, Signal& sent);
-    Task<> fetch(std::uint64_t message, std::uint64_t bytes, bool last);
+    Task<> fetch(const Piece& piece);
     Task<> header_loop();
     Task<> transmit_loop();
+    Task<> send_word(std::uint32_t to, std::shared_ptr<Transfer> word);
     Task<> receive_loop();
+    Task<> receive_word(Packet packet);
     Task<> receive_piece(Packet packet, Hold turn);
+    Task<> store(const Packet& packet, Hold engine);
+    Task<> write_status(std::uint64_t message);
     Task<> fetch_descriptor(std::uint64_t message);
-    Task<> find_page(std::string_view label, std::uint64_t message);
+    Task<> find_page(double cycles_before, std::string_view label, std::uint64_t message);
     Task<> work(double cycles, std::string_view label, std::uint64_t message) {
-        const double contended = under_way_ > 1 ? firmware_.contended_stage : 0;
-        return hardware_.processor().work(cycles + firmware_.stage + contended, label, message);
+        return hardware_.processor().work(cycles + firmware_.stage, label, message);
     }
+    /// Locks the host DMA engine, if this firmware does.
+    Task<Hold> lock_engine(std::string_view label, std::uint64_t message);
 
     Simulation& simulation_;
     const ViaFirmware& firmware_;
     NicHardware hardware_;
-    Link& out_;
-    Link& in_;
+    Switch& network_;
+    std::uint32_t port_;
     Mailbox<Message> posted_;
     Mailbox<Message> received_;
     Resource send_buffers_;
@@ -115,8 +138,7 @@ class ViaNic {
     std::uint32_t fetches_ = 0;    ///< under way from the host
     std::uint32_t stores_ = 0;     ///< packets that are being received
     std::uint32_t under_way_ = 0;  ///< messages and packets in the pipelines
-    bool message_begins_ = true;   ///< the next packet to come is the first of its message
-    std::map<std::uint64_t, std::uint64_t> arrived_;  ///< bytes of messages that are coming
+    std::map<ArrivalKey, Arrival> arriving_;
 };
 
 }  // namespace via::sim

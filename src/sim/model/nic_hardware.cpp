@@ -26,8 +26,8 @@ Task<> NicHardware::move(Toward toward, std::uint64_t bytes, std::string_view la
 }
 
 Task<> NicHardware::transfer(Toward toward, std::uint64_t bytes, std::string_view label,
-                             std::uint64_t message) {
-    Hold engine = co_await host_engine_.acquire(label, message);
+                             std::uint64_t message, Hold engine) {
+    if (!engine) engine = co_await host_engine_.acquire(label, message);
     co_await simulation_.delay(latency_);
     co_await move(toward, bytes, label, message);
 }
@@ -41,12 +41,12 @@ Task<> NicHardware::transfer_chain(Toward toward, std::uint64_t bytes, Toward th
     co_await move(then, further_bytes, label, message);
 }
 
-Task<> NicHardware::transmit(Link& link, Packet packet) {
+Task<> NicHardware::transmit(Switch& network, Packet packet) {
     Hold engine = co_await send_engine_.acquire("send", packet.message);
-    packet.buffer = co_await link.receive_buffer();
+    packet.buffer = co_await network.receive_buffer(packet.to);
     {
         const NicMemory::Use use(memory_, std::min(memory_.engine_rate(), link_rate_));
-        co_await link.carry(std::move(packet), memory_.engine_rate());
+        co_await network.carry(std::move(packet), memory_.engine_rate());
     }
     co_await simulation_.delay(send_gap_);
 }

@@ -9,12 +9,12 @@
 
 #include "sim/core/resource.hpp"
 #include "sim/core/simulation.hpp"
-#include "sim/model/link.hpp"
 #include "sim/model/machine.hpp"
 #include "sim/model/nic.hpp"
 #include "sim/model/nic_memory.hpp"
 #include "sim/model/nic_processor.hpp"
 #include "sim/model/pci_bus.hpp"
+#include "sim/model/switch.hpp"
 
 namespace via::sim {
 
@@ -25,15 +25,19 @@ class NicHardware {
 
     [[nodiscard]] NicProcessor& processor() noexcept { return processor_; }
 
-    /// One DMA: the engine is held from its start to its last byte.
+    /// The engine between host and NIC memory, for firmware that locks it before it sets it up.
+    [[nodiscard]] Acquisition lock_engine(std::string_view label, std::uint64_t message) noexcept {
+        return host_engine_.acquire(label, message);
+    }
+    /// One DMA: the engine is held from its start, or since it was locked, to its last byte.
     [[nodiscard]] Task<> transfer(Toward toward, std::uint64_t bytes, std::string_view label,
-                                  std::uint64_t message);
+                                  std::uint64_t message, Hold engine = {});
     /// Two of them in one chain, which the engine performs without being started again.
     [[nodiscard]] Task<> transfer_chain(Toward toward, std::uint64_t bytes, Toward then,
                                         std::uint64_t further_bytes, std::string_view label,
                                         std::uint64_t message);
-    /// From NIC memory onto the link.
-    [[nodiscard]] Task<> transmit(Link& link, Packet packet);
+    /// From NIC memory onto the cable.
+    [[nodiscard]] Task<> transmit(Switch& network, Packet packet);
 
   private:
     [[nodiscard]] Task<> move(Toward toward, std::uint64_t bytes, std::string_view label,

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Simulated hosts: each with a bus and one or several NICs on it. The first NICs of all hosts are
+// on one switch, the second ones on another, and so on: each switch is a link between any two
+// hosts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "sim/core/simulation.hpp"
+#include "sim/firmware/via_firmware.hpp"
+
+namespace via::sim {
+
+struct ViaSystem {
+    Machine machine;
+    Nic nic;
+    ViaFirmware firmware;
+    Locality locality = Locality::Good;
+};
+
+class Cluster {
+  public:
+    Cluster(const ViaSystem& system, std::uint32_t hosts, std::uint32_t links = 1);
+
+    struct Host {
+        Host(Simulation& simulation, const Machine& machine, std::uint32_t own_number);
+        std::uint32_t number;
+        std::string name;
+        PciBus bus;
+        Requester processor;
+        std::vector<std::unique_ptr<ViaNic>> nics;
+    };
+
+    [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
+    [[nodiscard]] const ViaSystem& system() const noexcept { return system_; }
+    [[nodiscard]] Host& host(std::uint32_t number) noexcept { return *hosts_[number]; }
+    [[nodiscard]] std::uint32_t hosts() const noexcept {
+        return static_cast<std::uint32_t>(hosts_.size());
+    }
+
+    /// The host posts a message: the user agent's work, then what it writes into NIC memory.
+    [[nodiscard]] Task<> post(Host& host, std::uint32_t nic, Message message);
+    /// What a program spends on finding that something has come.
+    [[nodiscard]] Time poll_time() const noexcept { return microseconds(system_.machine.poll); }
+
+  private:
+    ViaSystem system_;
+    Simulation simulation_;
+    std::vector<std::unique_ptr<Switch>> switches_;
+    std::vector<std::unique_ptr<Host>> hosts_;
+};
+
+}  // namespace via::sim
