@@ -11,11 +11,41 @@ namespace via::base {
 
 using Nanoseconds = std::int64_t;
 
-[[nodiscard]] inline Nanoseconds monotonic_now() noexcept {
+/// The clock of a thread that lives in simulated time.
+class ThreadClock {
+  public:
+    [[nodiscard]] virtual Nanoseconds now() const noexcept = 0;
+
+  protected:
+    ~ThreadClock() = default;
+};
+/// Null: the thread lives in real time.
+inline constinit thread_local const ThreadClock* thread_clock = nullptr;
+
+/// The machine's own time, whoever asks.
+[[nodiscard]] inline Nanoseconds machine_now() noexcept {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return static_cast<Nanoseconds>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
+
+[[nodiscard]] inline Nanoseconds monotonic_now() noexcept {
+    if (thread_clock != nullptr) [[unlikely]]
+        return thread_clock->now();
+    return machine_now();
+}
+
+/// While it lives, its thread is in real time: it waits for something outside the simulation.
+class RealTime {
+  public:
+    RealTime() noexcept : clock_(thread_clock) { thread_clock = nullptr; }
+    RealTime(const RealTime&) = delete;
+    RealTime& operator=(const RealTime&) = delete;
+    ~RealTime() { thread_clock = clock_; }
+
+  private:
+    const ThreadClock* clock_;
+};
 
 /// Wall clock, only for showing to people.
 [[nodiscard]] inline Nanoseconds wall_now() noexcept {

@@ -87,6 +87,12 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                "How many microseconds a blocking wait polls before it sleeps."),
         flag("VIA_STRICT_PTAG", "0",
              "Whether a VI without a protection tag is refused access to memory that has one."),
+        text("VIA_SIM_MACHINE", "",
+             "In what machine a program that opens a simulated NIC by itself finds it: a name or "
+             "the path of a parameter file; if empty, the one of the paper."),
+        text("VIA_SIM_FIRMWARE", "",
+             "With what firmware: myvia, bvia, gm or the path of a parameter file; if empty, "
+             "myvia."),
         text("VIA_HOSTS_FILE", "/etc/vip_hosts",
              "The file in which the VIPL name service looks host names up before it asks the "
              "system."),

@@ -151,7 +151,10 @@ class Client final : public AgentClient {
                      "the attachment to the kernel agent belongs to the process that made it; "
                      "after fork() open the NIC again in the child"};
     }
-    [[nodiscard]] Deadline answer_deadline() const { return Deadline::after(answer_time_); }
+    /// The agent lives in real time, also for those who do not.
+    [[nodiscard]] Deadline answer_deadline() const {
+        return Deadline::at(base::machine_now() + answer_time_);
+    }
 
     // Attaching. The lock is given up while it goes on.
     [[nodiscard]] Result<void> ensure_attached(Lock& lock, bool may_start, Deadline deadline);
@@ -615,6 +618,7 @@ Result<void> Client::send(Lock& lock, std::span<const std::byte> message, Deadli
 template <class MakeBody>
 Result<AgentMessage> Client::call(MakeBody make_body, Deadline deadline, bool repeatable,
                                   std::function<void(AgentMessage&)> on_answer, const void* owner) {
+    const base::RealTime real_time;
     if (forked()) return fork_error();
     Lock lock(mutex_);
     const OwnedWait wait(*this, owner);

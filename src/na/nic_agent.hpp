@@ -41,6 +41,8 @@ struct NicAttributes {
     std::uint32_t max_segments = 0;
     std::uint32_t reliability_levels = 0;  ///< mask
     std::uint32_t rdma_read_levels = 0;    ///< mask: levels on which RDMA read works
+    /// Time passes there when programs poll, so a wait must poll and never sleep.
+    bool simulated = false;
 };
 
 /// What happened to an endpoint outside its work entries. Reported once, in this order of bits.
@@ -68,6 +70,9 @@ struct QueuePair {
     /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
     /// give the core away.
     std::atomic<bool> shares_core{false};
+    /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
+    /// into the queue by itself.
+    bool rings_receives = false;
 
     void report(EndpointEvent event) noexcept { events |= static_cast<std::uint32_t>(event); }
     [[nodiscard]] bool reliable() const noexcept { return local.reliability != unreliable; }
@@ -101,6 +106,8 @@ class Endpoint {
 
     /// There are new chains in the send queue: perform what can be performed now.
     virtual void ring_send() = 0;
+    /// There are new chains in the receive queue; only called if QueuePair::rings_receives.
+    virtual void ring_receive() {}
     /// A send of one segment while nothing else waits: true if it is done already, with its data on
     /// the way. So a chain that would leave the PD ring the moment it entered it never enters it.
     /// `in_kmem`: the data lies in memory that the peer can map.
@@ -160,6 +167,12 @@ class NicAgent {
     virtual ~NicAgent() = default;
 
     [[nodiscard]] virtual const NicAttributes& attributes() const = 0;
+    /// May the calling thread open it? An error says why not.
+    [[nodiscard]] virtual base::Result<void> may_open() { return {}; }
+    /// Hosts that this NIC knows by name, before the name service is asked.
+    [[nodiscard]] virtual std::optional<std::array<std::uint8_t, 6>> find_host(std::string_view) {
+        return std::nullopt;
+    }
     [[nodiscard]] virtual std::unique_ptr<PollGroup> create_poll_group() = 0;
     /// The owner outlives the endpoint.
     [[nodiscard]] virtual base::Result<std::unique_ptr<Endpoint>> create_endpoint(

@@ -14,6 +14,10 @@
 
 namespace via::na {
 
+/// Who moves PDs over when the small ring has drained: the NIC agent itself, at once, or the host,
+/// after an interrupt.
+enum class Refill : std::uint8_t { AtOnce, ByHost };
+
 class PdRing {
   public:
     /// `small_entries` is a power of two. Storage of the small ring may belong to the device.
@@ -22,10 +26,12 @@ class PdRing {
           small_(own_small_.get()),
           small_mask_(small_entries - 1),
           low_water_(low_water) {}
-    PdRing(std::span<PhysicalDescriptor> device_memory, std::uint32_t low_water)
+    PdRing(std::span<PhysicalDescriptor> device_memory, std::uint32_t low_water,
+           Refill refill = Refill::AtOnce)
         : small_(device_memory.data()),
           small_mask_(static_cast<std::uint32_t>(device_memory.size()) - 1),
-          low_water_(low_water) {}
+          low_water_(low_water),
+          refill_(refill) {}
 
     void push(const PhysicalDescriptor& pd) {
         if (!spilling_ && small_count() <= small_mask_) [[likely]] {
@@ -67,20 +73,41 @@ class PdRing {
         return true;
     }
 
-    /// Takes `count` PDs off the front and refills at the low-water mark. Returns PDs moved over.
+    /// Takes `count` PDs off the front and, unless the host does that, refills at the low-water
+    /// mark. Returns PDs moved over.
     std::uint32_t pop(std::uint32_t count) noexcept {
         const std::uint32_t from_small = count < small_count() ? count : small_count();
         small_head_ += from_small;
         big_head_ += count - from_small;
-        if (spilling_ && small_count() <= low_water_) [[unlikely]]
+        if (spilling_ && small_count() <= low_water_ && refill_ == Refill::AtOnce) [[unlikely]]
             return refill();
         return 0;
     }
 
     void pop_pair() noexcept {
         small_head_ += 2;
-        if (spilling_ && small_count() <= low_water_) [[unlikely]]
+        if (spilling_ && small_count() <= low_water_ && refill_ == Refill::AtOnce) [[unlikely]]
             refill();
+    }
+
+    // For rings that the host refills.
+    /// The low-water mark is reached and PDs wait: the NIC interrupts its host.
+    [[nodiscard]] bool wants_refill() const noexcept {
+        return spilling_ && small_count() <= low_water_;
+    }
+    /// PDs that are in the NIC's memory, and how many would fit.
+    [[nodiscard]] std::uint32_t in_small() const noexcept { return small_count(); }
+    [[nodiscard]] std::uint32_t small_entries() const noexcept { return small_mask_ + 1; }
+    /// Moves over what fits. Returns PDs moved.
+    std::uint32_t refill() noexcept {
+        std::uint32_t moved = 0;
+        while (big_count() != 0 && small_count() <= small_mask_) {
+            small_[small_tail_++ & small_mask_] = big_[big_head_++ & (big_.size() - 1)];
+            ++moved;
+        }
+        spilling_ = big_count() != 0;
+        ++refills_;
+        return moved;
     }
 
     [[nodiscard]] std::uint64_t spilled() const noexcept { return spilled_; }
@@ -115,21 +142,11 @@ class PdRing {
         big_tail_ = count;
     }
 
-    std::uint32_t refill() noexcept {
-        std::uint32_t moved = 0;
-        while (big_count() != 0 && small_count() <= small_mask_) {
-            small_[small_tail_++ & small_mask_] = big_[big_head_++ & (big_.size() - 1)];
-            ++moved;
-        }
-        spilling_ = big_count() != 0;
-        ++refills_;
-        return moved;
-    }
-
     std::unique_ptr<PhysicalDescriptor[]> own_small_;
     PhysicalDescriptor* small_;
     std::uint32_t small_mask_;
     std::uint32_t low_water_;
+    Refill refill_ = Refill::AtOnce;
     std::uint32_t small_head_ = 0;
     std::uint32_t small_tail_ = 0;
     bool spilling_ = false;  ///< MyVIA's flag: PDs wait in the big ring

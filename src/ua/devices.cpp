@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "na/shm/shm_nic_agent.hpp"
+#include "na/sim/sim_nic_agent.hpp"
 #include "ua/process.hpp"
 
 namespace via::ua {
@@ -15,8 +16,19 @@ std::unique_ptr<na::NicAgent> create_shm(Process& process) {
                                                   process.service());
 }
 
+std::unique_ptr<na::NicAgent> create_lanai4(Process& process) {
+    return std::make_unique<na::sim::SimNicAgent>("lanai4", process.agent());
+}
+
+std::unique_ptr<na::NicAgent> create_lanai9(Process& process) {
+    return std::make_unique<na::sim::SimNicAgent>("lanai9", process.agent());
+}
+
 constexpr std::array devices{
     DeviceEntry{"shm0", create_shm},
+    // The NICs of the papers, simulated.
+    DeviceEntry{"lanai4", create_lanai4},
+    DeviceEntry{"lanai9", create_lanai9},
 };
 
 std::deque<DeviceEntry>& added_devices() {

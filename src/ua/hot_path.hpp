@@ -120,6 +120,8 @@ inline bool VirtualInterface::post_plain_receive(VIP_DESCRIPTOR* descriptor,
     work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 2, na::status_op_receive);
     work.pds.push(na::encode_head(head));
     work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
+    if (queues_->rings_receives) [[unlikely]]
+        endpoint_->ring_receive();
     return true;
 }
 

@@ -95,6 +95,7 @@ base::Result<std::shared_ptr<Nic>> Nic::open(std::string_view device_name) {
     if (!process) return std::move(process).error();
     auto device = process.value()->device(name);
     if (!device) return std::move(device).error();
+    if (auto allowed = device.value()->may_open(); !allowed) return std::move(allowed).error();
     std::shared_ptr<Nic> nic(new Nic(*process.value(), device.value()));
     const std::lock_guard guard(directory->mutex);
     nic->handle_ = directory->new_handle(nic_kind);

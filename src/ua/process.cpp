@@ -43,6 +43,7 @@ base::Result<Process*> Process::get() {
 }
 
 base::Result<void> Process::start() {
+    const base::RealTime real_time;
     const base::Settings& settings = base::Settings::get();
     spin_ = static_cast<base::Nanoseconds>(settings.number("VIA_SPIN_US")) * 1000;
     ka::ProcessResources resources;

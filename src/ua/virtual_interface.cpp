@@ -385,6 +385,7 @@ PostOutcome VirtualInterface::post_any_receive(VIP_DESCRIPTOR* descriptor,
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
+    if (queues_->rings_receives) endpoint_->ring_receive();
     return PostOutcome::Success;
 }
 
@@ -510,13 +511,20 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
     DoneOutcome outcome = DoneOutcome::NotDone;
     na::Doorbell& doorbell = *doorbell_;
     Process& process = nic_->process();
+    const auto look = [&] {
+        outcome = done(expected, which, descriptor);
+        return outcome != DoneOutcome::NotDone;
+    };
+    if (nic_->device().attributes().simulated) {
+        wait_in_simulation(process.spin(), deadline, look, [&] {
+            const base::BiasedGuard guard(lock_);
+            if (is(expected)) endpoint_->arm(na::Wakes::Sleeper);
+        });
+        return outcome;
+    }
     bool slept = false;
     wait_until(
-        doorbell, process.spin(), deadline,
-        [&] {
-            outcome = done(expected, which, descriptor);
-            return outcome != DoneOutcome::NotDone;
-        },
+        doorbell, process.spin(), deadline, look,
         [&] {
             const base::BiasedGuard guard(lock_);
             if (!is(expected)) return;

@@ -28,6 +28,31 @@ class AdaptiveSpin {
 /// A sleeper looks around this often even if nobody rings: a hostile peer can clear marks.
 inline constexpr base::Nanoseconds sleeper_sweep = 500'000'000;
 
+/// On a simulated device, where a look lets time pass: as below, but it never sleeps. After the
+/// spin `arm` says that the program sleeps now, which makes an arrival cost an interrupt.
+template <class Look, class Arm>
+bool wait_in_simulation(base::Nanoseconds spin, base::Deadline deadline, Look look, Arm arm) {
+    const base::Deadline spin_end = base::Deadline::after(spin).earlier(deadline);
+    constexpr int looks_before_rest = 64;
+    bool armed = false;
+    for (int looks = 0;; ++looks) {
+        if (look()) return true;
+        if (deadline.expired()) return false;
+        if (!armed && spin_end.expired()) {
+            arm();
+            armed = true;
+        }
+        // Threads that are not simulated may have to wait for each other.
+        if (base::thread_clock != nullptr) continue;
+        if (looks < looks_before_rest) {
+            sched_yield();
+        } else {
+            const timespec rest{0, 100'000};
+            nanosleep(&rest, nullptr);
+        }
+    }
+}
+
 /// Returns true as soon as look() does, false at the deadline. `arm` makes arrivals ring.
 template <class Look, class Arm, class Yield>
 bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,

@@ -87,17 +87,20 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE* V
         ua::CompletionEntry entry;
         bool destroyed = false;
         bool slept = false;
-        const bool found = ua::wait_until(
-            nic->process().doorbell(), nic->process().spin(), vipl::to_deadline(Timeout),
-            [&] {
-                destroyed = cq->handle.load(std::memory_order_acquire) != vipl::bits(CQHandle);
-                return destroyed || cq->poll_for_program(entry);
-            },
-            [&] {
-                if (!std::exchange(slept, true)) cq->sleeper_enters();
-                cq->group()->arm(na::Wakes::Sleeper);
-            },
-            [&] { return cq->should_yield(); });
+        const auto look = [&] {
+            destroyed = cq->handle.load(std::memory_order_acquire) != vipl::bits(CQHandle);
+            return destroyed || cq->poll_for_program(entry);
+        };
+        const auto arm = [&] {
+            if (!std::exchange(slept, true)) cq->sleeper_enters();
+            cq->group()->arm(na::Wakes::Sleeper);
+        };
+        const base::Nanoseconds spin = nic->process().spin();
+        const base::Deadline deadline = vipl::to_deadline(Timeout);
+        const bool found = nic->device().attributes().simulated
+                               ? ua::wait_in_simulation(spin, deadline, look, arm)
+                               : ua::wait_until(nic->process().doorbell(), spin, deadline, look,
+                                                arm, [&] { return cq->should_yield(); });
         if (slept) {
             cq->sleeper_leaves();
             // Now the service thread has to watch again whether the program polls.

@@ -58,8 +58,11 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR* Name, VIP_NET_
         if (Name == nullptr || Address == nullptr)
             return failed("VipNSGetHostByName", VIP_INVALID_PARAMETER,
                           "a pointer argument is NULL");
-        const ua::NameService names(nic->device().attributes().address);
-        auto found = names.address_of(Name, NameIndex);
+        base::Result<ua::HostAddress> found = ua::HostAddress{};
+        if (const auto known = nic->device().find_host(Name); known && NameIndex == 0)
+            found = *known;
+        else
+            found = ua::NameService(nic->device().attributes().address).address_of(Name, NameIndex);
         if (!found) return failed("VipNSGetHostByName", found.error());
         Address->HostAddressLen = static_cast<VIP_UINT16>(found.value().size());
         Address->DiscriminatorLen = 0;

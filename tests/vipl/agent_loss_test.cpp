@@ -109,6 +109,7 @@ PEER(live_without_agent) {
 }
 
 TEST(AgentLoss, IsAResourceErrorUntilThereIsANewOne) {
+    NEEDS_TWO_PROCESSES();
     char directory[] = "/tmp/vipl_agent_XXXXXX";
     ASSERT_NE(mkdtemp(directory), nullptr);
     const std::string link_path = std::string(directory) + "/viad";

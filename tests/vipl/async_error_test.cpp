@@ -309,6 +309,7 @@ class StderrPipe {
 };
 
 TEST(AsyncError, WithoutAHandlerTheErrorIsLogged) {
+    NEEDS_TWO_PROCESSES();
     StderrPipe pipe;
     PeerProcess peer("default_handler_from_the_start", {{"VIA_LOG", "warning"}}, pipe.write_end());
     ServerEnd first;
@@ -325,6 +326,7 @@ TEST(AsyncError, WithoutAHandlerTheErrorIsLogged) {
 }
 
 TEST(AsyncError, NullBringsTheLoggingBack) {
+    NEEDS_TWO_PROCESSES();
     StderrPipe pipe;
     PeerProcess peer("default_handler_restored", {{"VIA_LOG", "warning"}}, pipe.write_end());
     ServerEnd server;

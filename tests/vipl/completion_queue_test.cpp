@@ -522,6 +522,7 @@ PEER(many_vis_one_queue) {
 }
 
 TEST(CompletionQueue, ServesManyVisOfAnotherProcess) {
+    NEEDS_TWO_PROCESSES();
     constexpr std::uint32_t count = 8;
     const auto messages = static_cast<std::uint32_t>(rounds(200));
     PeerProcess peer("many_vis_one_queue");

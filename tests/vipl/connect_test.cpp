@@ -497,6 +497,7 @@ PEER(connect_and_echo) {
 }
 
 TEST(Connect, AnotherProcessConnectsAndEchoes) {
+    NEEDS_TWO_PROCESSES();
     ServerEnd server;
     PeerProcess peer("connect_and_echo");
     server.accept(peer.link);
@@ -524,6 +525,7 @@ PEER(request_and_die) {
 }
 
 TEST(Connect, AClientThatDiesBeforeTheAcceptTimesOut) {
+    NEEDS_TWO_PROCESSES();
     Nic nic;
     Vi vi(nic);
     PeerProcess peer("request_and_die");
@@ -559,6 +561,7 @@ PEER(wait_and_die) {
 }
 
 TEST(Connect, AServerThatDiesBeforeTheAcceptEndsTheRequest) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("wait_and_die");
     auto remote = peer.link.get<Address>();
     Nic nic;
@@ -769,6 +772,7 @@ PEER(connect_and_disconnect) {
 }
 
 TEST(Disconnect, OfAnotherProcessIsSeenThroughQueryViAlone) {
+    NEEDS_TWO_PROCESSES();
     ServerEnd server;
     PeerProcess peer("connect_and_disconnect");
     server.accept(peer.link);
@@ -787,6 +791,7 @@ PEER(connect_and_stay) {
 }
 
 TEST(Disconnect, TheDeathOfAPeerProcessFlushesAndBreaks) {
+    NEEDS_TWO_PROCESSES();
     ServerEnd server;
     std::vector<VIP_DESCRIPTOR*> receives;
     for (int i = 0; i < 4; ++i) {
@@ -810,6 +815,7 @@ TEST(Disconnect, TheDeathOfAPeerProcessFlushesAndBreaks) {
 }
 
 TEST(Disconnect, ABlockedReceiverWakesWhenThePeerProcessDies) {
+    NEEDS_TWO_PROCESSES();
     ServerEnd server;
     ASSERT_VIP(VIP_SUCCESS,
                server.end.post_recv(server.end.arena.message(server.end.arena.take(64), 64)));

@@ -50,6 +50,10 @@ const char* device() {
     return name;
 }
 
+bool simulated() {
+    return std::string_view(device()).starts_with("lanai");
+}
+
 bool use_kmem() {
     static const bool kmem = [] {
         const char* given = std::getenv("VIA_TEST_MEMORY");

@@ -274,6 +274,7 @@ PEER(leave_everything_open) {
 }
 
 TEST(Nic, AProcessThatEndsWithoutClosingLosesItsConnections) {
+    NEEDS_TWO_PROCESSES();
     ServerEnd server;
     PeerProcess peer("leave_everything_open");
     server.accept(peer.link);

@@ -298,6 +298,7 @@ PEER(peer_connect_and_send) {
 }
 
 TEST(PeerConnect, TwoProcessesInEitherOrder) {
+    NEEDS_TWO_PROCESSES();
     for (const bool first_here : {true, false}) {
         ServerEnd end;
         std::byte* data = end.end.arena.take(500);

@@ -251,6 +251,7 @@ PEER(idle_target) {
 }
 
 TEST_P(RdmaWrite, CompletesAtAnIdleTargetWithTheLastWordLast) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("idle_target");
     peer.link.put(level());
     ServerEnd server({.level = level(), .arena_bytes = 4U << 20});
@@ -317,6 +318,7 @@ PEER(watch_ascent) {
 }
 
 TEST(RdmaOrder, DataIsPlacedAscending) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("watch_ascent");
     ServerEnd server({.arena_bytes = 8U << 20});
     server.accept(peer.link);
@@ -360,6 +362,7 @@ PEER(flag_after_data) {
 }
 
 TEST(RdmaOrder, TwoWritesArriveInTheirOrder) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("flag_after_data");
     ServerEnd server({.arena_bytes = 4U << 20});
     server.accept(peer.link);
@@ -587,6 +590,7 @@ PEER(idle_source) {
 }
 
 TEST_P(RdmaRead, FetchesFromAnIdleProcess) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("idle_source");
     peer.link.put(level());
     ServerEnd server({.level = level(), .arena_bytes = 4U << 20});

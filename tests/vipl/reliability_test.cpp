@@ -366,6 +366,7 @@ PEER(die_at_this_level) {
 }
 
 TEST_P(Reliability, DeathOfThePeerProcess) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("die_at_this_level");
     peer.link.put(level());
     ServerEnd server({.level = level()});

@@ -343,6 +343,7 @@ PEER(stream_back) {
 }
 
 TEST_P(Message, PingPongBetweenProcesses) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("stream_back");
     const auto total = static_cast<std::uint32_t>(rounds(2000));
     peer.link.put(level());
@@ -657,6 +658,7 @@ PEER(answer_by_waiting) {
 }
 
 TEST(Wait, PingPongOfBlockingProcesses) {
+    NEEDS_TWO_PROCESSES();
     PeerProcess peer("answer_by_waiting");
     const auto total = static_cast<std::uint32_t>(rounds(500));
     peer.link.put(total);

@@ -68,7 +68,7 @@ ViaNic::ViaNic(Simulation& simulation, PciBus& bus, const Machine& machine, cons
       // One whose descriptor is looked at while the others have the buffers.
       sending_(simulation, name + " sends",
                firmware.overlaps_messages > 0 ? count_of(firmware.buffers) + 1 : 1),
-      fetching_(simulation, name + " fetches"),
+      turned_(simulation),
       receiving_(simulation, name + " receives",
                  firmware.overlaps_messages > 0 ? count_of(firmware.buffers) : 1),
       hop_(nanoseconds(nic.hop)),
@@ -148,9 +148,9 @@ Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
 /// With one buffer a piece is fetched when the one before it has been sent; with two, meanwhile.
 Task<> ViaNic::fetch_pieces(Message message, Signal& sent) {
     const auto largest = static_cast<std::uint64_t>(firmware_.largest_piece);
-    // The pieces of one message stay together.
-    Hold turn;
-    if (message.bytes > largest) turn = co_await fetching_.acquire();
+    // Messages leave in the order in which they were posted, and their pieces stay together: the
+    // next one takes a buffer when this one has all of its own.
+    co_await await_turn(fetch_turn_, message.number);
     std::uint64_t done = 0;
     do {
         Piece piece;
@@ -160,10 +160,24 @@ Task<> ViaNic::fetch_pieces(Message message, Signal& sent) {
         done += piece.bytes;
         if (done == message.bytes) piece.sent = &sent;
         piece.buffer = co_await send_buffers_.acquire();
+        if (done == message.bytes) next_turn(fetch_turn_);
         co_await fetch(piece);
         if (message.transfer) message.transfer->fetched(piece.offset, piece.bytes);
+        // An empty one needs no fetching and is ready at once.
+        co_await await_turn(header_turn_, message.number);
         co_await fetched_.put(std::move(piece));
     } while (done < message.bytes);
+    next_turn(header_turn_);
+}
+
+Task<> ViaNic::await_turn(const std::uint64_t& turn, std::uint64_t message) {
+    while (turn != message)
+        co_await turned_.wait();
+}
+
+void ViaNic::next_turn(std::uint64_t& turn) {
+    ++turn;
+    turned_.pulse();
 }
 
 Task<> ViaNic::fetch(const Piece& piece) {

@@ -103,6 +103,8 @@ class ViaNic {
     Task<> send_message(Message message, Hold turn);
     Task<> fetch_pieces(Message message, Signal& sent);
     Task<> fetch(const Piece& piece);
+    Task<> await_turn(const std::uint64_t& turn, std::uint64_t message);
+    void next_turn(std::uint64_t& turn);
     Task<> header_loop();
     Task<> transmit_loop();
     Task<> send_word(std::uint32_t to, std::shared_ptr<Transfer> word);
@@ -130,7 +132,9 @@ class ViaNic {
     Mailbox<Piece> fetched_;
     Mailbox<Piece> ready_;  ///< with its header
     Resource sending_;      ///< messages under way
-    Resource fetching_;     ///< one message after the other
+    std::uint64_t fetch_turn_ = 1;   ///< the message that may take buffers
+    std::uint64_t header_turn_ = 1;  ///< the message that may pass its pieces on
+    Signal turned_;
     Resource receiving_;    ///< pieces under way
     Time hop_;
     Time miss_;  ///< of the NIC's cache of translations; 0: there is none
