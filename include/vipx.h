@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Viaduct's additions to VIPL: memory that peers can map, and errors in sentences.
+ * Viaduct's additions to VIPL: memory that peers can map, errors in sentences, and
+ * simulated hosts.
  *
  * Every name here begins with Vipx; nothing in vipl.h depends on this file. Manual: vipx(3).
  */
@@ -41,6 +42,32 @@ const VIP_CHAR* VipxErrorText(void);
 
 /* The name of a code, such as "VIP_NO_MATCH". Never NULL. */
 const VIP_CHAR* VipxReturnName(IN VIP_RETURN Code);
+
+/*
+ * Simulated hosts, each with one NIC of the papers, on one switch. Names are those of parameters
+ * that come with Viaduct, or paths of such files.
+ */
+typedef struct {
+    const VIP_CHAR* Nic;      /* "lanai4" or "lanai9"; also the device for VipOpenNic */
+    const VIP_CHAR* Machine;  /* such as "p3-733"; NULL: the one of the paper */
+    const VIP_CHAR* Firmware; /* "myvia", "bvia" or "gm"; NULL: "myvia" */
+    double ClockMHz;          /* of the NIC; 0: its own */
+    VIP_UINT32 Hosts;         /* 1 to 32 */
+} VIPX_SIMULATION;
+
+/*
+ * Calls Host for each host, on a thread of its own, and returns when all have returned. These
+ * threads live in simulated time: what they compute takes none, what they ask of their NIC takes
+ * as long as it would have taken, and timeouts are of that time. One runs at a time, so a run is
+ * the same every time; do not block in anything but VIPL. VipNSGetHostByName knows the hosts as
+ * "a", "b" and so on.
+ */
+VIP_RETURN VipxSimulate(IN const VIPX_SIMULATION* Simulation,
+                        IN void (*Host)(VIP_UINT32 Number, VIP_PVOID Context),
+                        IN VIP_PVOID Context);
+
+/* Nanoseconds on the calling thread's clock: simulated on a simulated host, else monotonic. */
+VIP_UINT64 VipxNanoseconds(void);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -22,4 +22,5 @@
 #include "via/listener.hpp"
 #include "via/memory.hpp"
 #include "via/nic.hpp"
+#include "via/simulation.hpp"
 #include "via/vi.hpp"

@@ -10,6 +10,8 @@ typedef void (*vi_handler)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIP
 typedef void (*cq_handler)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN);
 typedef void (*error_handler)(VIP_PVOID, VIP_ERROR_DESCRIPTOR*);
 
+typedef void (*host_program)(VIP_UINT32, VIP_PVOID);
+
 typedef struct {
     VIP_RETURN (*OpenNic)(const VIP_CHAR*, VIP_NIC_HANDLE*);
     VIP_RETURN (*CloseNic)(VIP_NIC_HANDLE);
@@ -65,6 +67,8 @@ typedef struct {
     VIP_RETURN (*FreeMem)(VIP_NIC_HANDLE, VIP_PVOID, VIP_MEM_HANDLE);
     const VIP_CHAR* (*ErrorText)(void);
     const VIP_CHAR* (*ReturnName)(VIP_RETURN);
+    VIP_RETURN (*Simulate)(const VIPX_SIMULATION*, host_program, VIP_PVOID);
+    VIP_UINT64 (*Nanoseconds)(void);
 } vipl_functions;
 
 extern const vipl_functions c89_vipl_functions;
@@ -113,4 +117,6 @@ const vipl_functions c89_vipl_functions = {VipOpenNic,
                                            VipxAllocMem,
                                            VipxFreeMem,
                                            VipxErrorText,
-                                           VipxReturnName};
+                                           VipxReturnName,
+                                           VipxSimulate,
+                                           VipxNanoseconds};

@@ -32,10 +32,10 @@ model::Task<> DescriptorRing::post(std::vector<PhysicalDescriptor> chain, model:
     // What the papers' systems write for a message, and a PD for each further segment.
     constexpr std::uint64_t plain_chain = 2;
     const std::uint64_t further = chain.size() > plain_chain ? chain.size() - plain_chain : 0;
-    co_await host_.bus.write_by_processor(host_.processor,
-                                          static_cast<std::uint64_t>(firmware.host_writes) +
-                                              further * sizeof(PhysicalDescriptor),
-                                          "post", 0);
+    co_await host_.bus.write_by_processor(
+        host_.processor,
+        static_cast<std::uint64_t>(firmware.host_writes) + further * sizeof(PhysicalDescriptor),
+        "post", 0);
     announce();
 }
 
@@ -47,8 +47,7 @@ void DescriptorRing::announce() {
         const bool filled = announced_ == 0 && ring_.in_small() == ring_.small_entries();
         if (!whole && !filled) return;
         ++announced_;
-        [[maybe_unused]] const bool put =
-            host_.nics[0]->posted().try_put(waiting_.front().message);
+        [[maybe_unused]] const bool put = host_.nics[0]->posted().try_put(waiting_.front().message);
         waiting_.pop_front();
     }
 }
@@ -77,8 +76,7 @@ model::Task<> DescriptorRing::answer_interrupt() {
     const auto self = shared_from_this();
     ++statistics_.interrupts;
     const std::uint64_t life = life_;
-    co_await cluster_.simulation().delay(
-        model::microseconds(cluster_.system().machine.interrupt));
+    co_await cluster_.simulation().delay(model::microseconds(cluster_.system().machine.interrupt));
     if (life != life_) co_return;
     const std::uint32_t moved = ring_.refill();
     co_await host_.bus.write_by_processor(host_.processor, moved * sizeof(PhysicalDescriptor),

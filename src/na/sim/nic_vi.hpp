@@ -106,13 +106,13 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     std::uint64_t connection_ = 0;
     std::shared_ptr<NicVi> peer_;
     ka::EndpointAttributes local_;
-    bool halted_ = false;          ///< an error has broken a reliable connection
-    bool peer_closed_ = false;     ///< and what it sent before is still coming
-    std::uint32_t arrivals_ = 0;   ///< messages under way to this VI
-    std::uint32_t sends_ = 0;      ///< posted and not complete
-    std::uint32_t reads_ = 0;      ///< RDMA reads posted and not complete
-    std::deque<Chain> fenced_;     ///< wait for reads, or behind one that does
-    std::deque<Chain> receives_;   ///< posted, in order
+    bool halted_ = false;         ///< an error has broken a reliable connection
+    bool peer_closed_ = false;    ///< and what it sent before is still coming
+    std::uint32_t arrivals_ = 0;  ///< messages under way to this VI
+    std::uint32_t sends_ = 0;     ///< posted and not complete
+    std::uint32_t reads_ = 0;     ///< RDMA reads posted and not complete
+    std::deque<Chain> fenced_;    ///< wait for reads, or behind one that does
+    std::deque<Chain> receives_;  ///< posted, in order
     std::deque<HostNews> news_;
     std::uint32_t events_ = 0;
 };

@@ -82,13 +82,14 @@ void MessageTransfer::fetched(std::uint64_t offset, std::uint64_t bytes) {
         broken_ = true;
         return;
     }
-    each_part(chain_.segments(), offset, bytes, [&](const PhysicalDescriptor& pd, std::uint64_t at) {
-        // Deregistered since it was posted.
-        if (!from_->allows(pd, 0))
-            broken_ = true;
-        else
-            move_bytes(buffer_.data() + at, memory_of(pd), pd.length);
-    });
+    each_part(chain_.segments(), offset, bytes,
+              [&](const PhysicalDescriptor& pd, std::uint64_t at) {
+                  // Deregistered since it was posted.
+                  if (!from_->allows(pd, 0))
+                      broken_ = true;
+                  else
+                      move_bytes(buffer_.data() + at, memory_of(pd), pd.length);
+              });
     if (broken_) from_->complete_send(chain_.number, status_protection, 0);
 }
 
@@ -228,9 +229,8 @@ void MessageTransfer::finish_read_request() {
         !to_->allows(target, ka::right_rdma_read)) {
         to_->report(EndpointEvent::RdmaReadRefused);
         to_->nic().send_control(
-            from_->host(),
-            std::make_shared<OutcomeWord>(from_, from_connection_, chain_.number,
-                                          status_rdma_protection, 0, true));
+            from_->host(), std::make_shared<OutcomeWord>(from_, from_connection_, chain_.number,
+                                                         status_rdma_protection, 0, true));
         to_->halt_if_reliable();
         return;
     }
@@ -266,8 +266,7 @@ void ReadAnswer::fetched(std::uint64_t offset, std::uint64_t bytes) {
     PhysicalDescriptor source = request_.remote();
     source.address += offset;
     source.length = static_cast<std::uint32_t>(bytes);
-    if (target_->connection() == target_connection_ &&
-        target_->allows(source, ka::right_rdma_read))
+    if (target_->connection() == target_connection_ && target_->allows(source, ka::right_rdma_read))
         move_bytes(buffer_.data() + offset, memory_of(source), bytes);
     else
         status_ = status_rdma_protection;

@@ -67,8 +67,7 @@ Switchboard::Answer Switchboard::take_answer(std::uint64_t ticket) {
 }
 
 void Switchboard::pay_system_call(World::Lock& lock, std::uint32_t host) {
-    world_.spend(lock, host,
-                 model::microseconds(world_.cluster().system().machine.system_call));
+    world_.spend(lock, host, model::microseconds(world_.cluster().system().machine.system_call));
 }
 
 base::Result<ka::IncomingRequest> Switchboard::wait(std::uint32_t host, const ka::NetAddress& local,

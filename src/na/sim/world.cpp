@@ -239,8 +239,8 @@ void World::poll_in_vain(Lock& lock, std::uint32_t host) {
         return;
     }
     if (!await_news(lock, own, longest_poll)) return;
-    if (std::exchange(own.asleep, false))
-        spend(lock, host, model::microseconds(cluster_.system().machine.interrupt));
+    const double woken = std::exchange(own.asleep, false) ? cluster_.system().machine.interrupt : 0;
+    spend(lock, host, cluster_.poll_time() + model::microseconds(woken));
 }
 
 void World::poll_in_luck(Lock& lock, std::uint32_t host) {

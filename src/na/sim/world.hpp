@@ -3,7 +3,8 @@
 //
 // A thread that is a simulated host lives in simulated time: what it computes takes none, what it
 // asks of its NIC takes what the model says. Only one such thread runs at a time; when it has to
-// wait, events happen until some host can go on, and that one runs. So a run is the same every time.
+// wait, events happen until some host can go on, and that one runs. So a run is the same every
+// time.
 //
 // A thread that is none (a program that opens a simulated NIC just so) shares the world with others
 // like it: time passes while one of them polls, and nobody's turn is kept.
@@ -116,7 +117,7 @@ class World : public std::enable_shared_from_this<World> {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<std::unique_ptr<Host>> hosts_;
-    bool hosted_ = false;         ///< threads are hosts and take turns
+    bool hosted_ = false;  ///< threads are hosts and take turns
     std::uint64_t last_news_ = 0;
     std::deque<Pause*> ready_;    ///< pauses that are over, in that order
     Pause* turn_ = nullptr;       ///< whose thread may run

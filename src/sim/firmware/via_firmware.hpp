@@ -130,12 +130,12 @@ class ViaNic {
     Mailbox<Message> received_;
     Resource send_buffers_;
     Mailbox<Piece> fetched_;
-    Mailbox<Piece> ready_;  ///< with its header
-    Resource sending_;      ///< messages under way
+    Mailbox<Piece> ready_;           ///< with its header
+    Resource sending_;               ///< messages under way
     std::uint64_t fetch_turn_ = 1;   ///< the message that may take buffers
     std::uint64_t header_turn_ = 1;  ///< the message that may pass its pieces on
     Signal turned_;
-    Resource receiving_;    ///< pieces under way
+    Resource receiving_;  ///< pieces under way
     Time hop_;
     Time miss_;  ///< of the NIC's cache of translations; 0: there is none
     std::uint64_t last_message_ = 0;
