@@ -46,11 +46,6 @@ bool same_host(const NetAddress& one, const NetAddress& other) {
     return one.host_bytes == other.host_bytes && one.host == other.host;
 }
 
-/// The host part that a device of this host has is what its users give as their own.
-bool elsewhere(const ConnectOffer& offer) {
-    return offer.local.host_bytes != 0 && !same_host(offer.local, offer.remote);
-}
-
 void erase_ticket(std::map<std::string, std::deque<Ticket>>& queues, const std::string& key,
                   Ticket ticket) {
     const auto found = queues.find(key);
@@ -164,6 +159,12 @@ void Connections::fail(Ticket ticket, Code code, std::string sentence, Outcomes&
     const ProcessNumber process = tickets_.at(ticket).process;
     remove(ticket);
     outcomes.push_back(outcome::Failed{process, ticket, Error{code, std::move(sentence)}});
+}
+
+/// The host part that a device of this host has is what its users give as their own.
+bool Connections::elsewhere(const ConnectOffer& offer) const {
+    return reach_ == Reach::OneHost && offer.local.host_bytes != 0 &&
+           !same_host(offer.local, offer.remote);
 }
 
 Error Connections::nobody_waits(const ConnectOffer& offer) const {

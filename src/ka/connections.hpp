@@ -61,12 +61,16 @@ struct Connected {
 using Outcome = std::variant<outcome::Failed, outcome::Done, outcome::Incoming, outcome::Connected>;
 using Outcomes = std::vector<Outcome>;
 
+/// Which hosts' processes one instance serves.
+enum class Reach : std::uint8_t { OneHost, AnyHost };
+
 class Connections {
   public:
     /// Request numbers start after `first_request`; a random one keeps those of an earlier agent
     /// from matching.
-    explicit Connections(const Limits& limits, std::uint64_t first_request = 0)
-        : limits_(limits), last_request_(first_request) {}
+    explicit Connections(const Limits& limits, std::uint64_t first_request = 0,
+                         Reach reach = Reach::OneHost)
+        : limits_(limits), last_request_(first_request), reach_(reach) {}
 
     void wait(ProcessNumber process, Ticket ticket, const NetAddress& local,
               base::Deadline deadline, base::Nanoseconds now, Outcomes& outcomes);
@@ -131,10 +135,12 @@ class Connections {
     void forget_request(std::uint64_t request);
     void present(Ticket wait_ticket, Ticket request_ticket, Outcomes& outcomes);
     void fail(Ticket ticket, base::Code code, std::string sentence, Outcomes& outcomes);
+    [[nodiscard]] bool elsewhere(const ConnectOffer& offer) const;
     [[nodiscard]] base::Error nobody_waits(const ConnectOffer& offer) const;
 
     Limits limits_;
     std::uint64_t last_request_;
+    Reach reach_;
     std::unordered_map<Ticket, Pending> tickets_;
     std::unordered_map<std::uint64_t, Presented> requests_;
     std::map<Key, std::deque<Ticket>> waits_;    // by address, in order of arrival

@@ -77,7 +77,7 @@ SessionPlan plan_for(const MeasurementOptions& options, const std::vector<std::u
                     test.terms.window = default_window(bytes);
                     test.terms.buffers = default_buffers(bytes, test.terms.window);
                 }
-                test.repetitions = options.repetitions;
+                test.repetitions = options.repetitions.value_or(test.repetitions);
                 test.seconds = seconds;
                 plan.tests.push_back(test);
             }

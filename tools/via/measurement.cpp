@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <via/simulation.hpp>
 
 #include "size_list.hpp"
 #include "supervisor.hpp"
@@ -56,16 +57,74 @@ base::Error misuse(std::string sentence) {
     return {base::Code::InvalidArgument, std::move(sentence)};
 }
 
+bool is_simulated(const std::string& device) {
+    return device == "lanai4" || device == "lanai9";
+}
+
+Result<void> plan_simulation(const MeasurementOptions& options, SessionPlan& plan) {
+    if (!is_simulated(options.device)) {
+        if (options.machine || options.firmware || options.clock)
+            return misuse(
+                "--machine, --firmware and --clock are for the simulated NICs lanai4 and "
+                "lanai9");
+        return {};
+    }
+    if (options.server || options.connect)
+        return misuse(
+            "both hosts of a simulated NIC are in one process; leave --server and "
+            "--connect out");
+    if (options.clock && !(*options.clock >= 1 && *options.clock <= 1000))
+        return misuse(fmt::format("--clock is {} MHz; it must be from 1 to 1000", *options.clock));
+    plan.simulated = SimulatedHosts{options.machine.value_or(""), options.firmware.value_or(""),
+                                    options.clock.value_or(0)};
+    plan.host = "a";  // the first host is the server
+    return {};
+}
+
+/// Berkeley VIA's programs: 1000 round trips, 2000 messages. The same every time, so once will do.
+void plan_as_in_the_paper(const MeasurementOptions& options, Program program, TestPlan& test) {
+    constexpr std::uint64_t round_trips = 1000;
+    constexpr std::uint64_t messages = 2000;
+    // What takes long to simulate and says nothing new.
+    constexpr std::uint64_t most_bytes_moved = std::uint64_t{64} << 20;
+    const std::uint64_t most = std::max<std::uint64_t>(
+        20, most_bytes_moved / std::max<std::uint64_t>(1, test.terms.bytes));
+    test.repetitions = options.repetitions.value_or(1);
+    if (!test.iterations)
+        test.iterations = std::min(program == Program::Pingpong ? round_trips : messages, most);
+    if (!test.warmup) test.warmup = 4;
+    if (!test.batch) test.batch = 1;  // its clock costs nothing to read
+}
+
+/// Both sides on simulated hosts, which take turns in one process.
+Result<void> run_simulated(const SessionPlan& plan, SideReporter& reporter) {
+    Result<void> served;
+    Result<void> measured;
+    const auto ran = via::simulate(
+        {plan.device, plan.simulated->machine, plan.simulated->firmware, plan.simulated->clock_mhz},
+        {[&] { served = run_server(plan, reporter); },
+         [&] { measured = run_client(plan, reporter); }});
+    if (!ran)
+        return Result<void>(base::Code::InvalidArgument,
+                            "simulating the hosts: " + ran.error().sentence);
+    if (!measured) return measured;
+    return served;
+}
+
 }  // namespace
 
 void add_measurement_options(CLI::App& command, Program program, MeasurementOptions& options) {
     const bool pingpong = program == Program::Pingpong;
-    if (!pingpong) {
-        options.bytes = "4096";
-        // A stream has one value a repetition, so there must be some for a median.
-        options.repetitions = 11;
-    }
-    command.add_option("--device", options.device, "The NIC to measure")->capture_default_str();
+    if (!pingpong) options.bytes = "4096";
+    command
+        .add_option("--device", options.device,
+                    "The NIC to measure: shm0, or a simulated one: lanai4, lanai9")
+        ->capture_default_str();
+    command.add_option("--machine", options.machine,
+                       "lanai4, lanai9: the simulated machine (default: the paper's)");
+    command.add_option("--firmware", options.firmware,
+                       "lanai4, lanai9: myvia, bvia or gm (default: myvia)");
+    command.add_option("--clock", options.clock, "lanai4, lanai9: the NIC's clock in MHz");
     command
         .add_option("--bytes,--sizes,-b", options.bytes,
                     "Message size: 8, 4k, a list 8,64,4k or a range 8:4m (doubling), 8:4m:4")
@@ -78,9 +137,11 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
     command.add_option("--warmup", options.warmup, "Untimed ones before the first repetition")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-    command.add_option("--repetitions,-r", options.repetitions, "How often to measure each size")
-        ->check(CLI::Range(1U, 10000U))
-        ->capture_default_str();
+    command
+        .add_option("--repetitions,-r", options.repetitions,
+                    pingpong ? "How often to measure each size (default: 5; 1 if simulated)"
+                             : "How often to measure each size (default: 11; 1 if simulated)")
+        ->check(CLI::Range(1U, 10000U));
     command
         .add_option("--seconds", options.seconds, "Time for each size if --iterations is not given")
         ->check(CLI::Range(0.001, 86400.0))
@@ -140,6 +201,7 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
 Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program) {
     SessionPlan plan;
     plan.device = options.device;
+    if (auto sound = plan_simulation(options, plan); !sound) return std::move(sound).error();
     plan.patience = static_cast<base::Nanoseconds>(options.timeout * 1e9);
     plan.histogram = options.histogram || options.json;
     plan.terms.reliability =
@@ -170,8 +232,10 @@ Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program
         test.iterations = options.iterations;
         test.warmup = options.warmup;
         test.batch = options.batch;
-        test.repetitions = options.repetitions;
+        // A stream has one value a repetition, so there must be some for a median.
+        test.repetitions = options.repetitions.value_or(program == Program::Pingpong ? 5 : 11);
         test.seconds = options.seconds;
+        if (plan.simulated) plan_as_in_the_paper(options, program, test);
         plan.tests.push_back(test);
     }
 
@@ -203,6 +267,10 @@ Result<void> measure_here(SessionPlan plan, const CpuPair& cpus, const ResultHan
     options.on_report = [&](const nlohmann::json& report) {
         if (report.contains("result")) on_result(report["result"]);
     };
+    if (plan.simulated)
+        return run_sides({{"simulation", std::nullopt,
+                           [&](SideReporter& reporter) { return run_simulated(plan, reporter); }}},
+                         options);
     const std::vector<Side> sides{
         {"server", cpus.second, [&](SideReporter& reporter) { return run_server(plan, reporter); }},
         {"client", cpus.first, [&](SideReporter& reporter) { return run_client(plan, reporter); }}};
@@ -217,6 +285,7 @@ Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options, P
     std::vector<nlohmann::json> results;
     const auto keep = [&](const nlohmann::json& result) {
         results.push_back(result);
+        if (plan.value().simulated) return;
         auto& used = results.back()["cpus"] = nlohmann::json::array();
         for (const auto& cpu : {cpus.value().first, cpus.value().second})
             if (cpu) used.push_back(*cpu);
@@ -258,7 +327,11 @@ std::string headline(const MeasurementOptions& options, Program program) {
         line += fmt::format(", through a completion queue with {} further VIs",
                             options.idle_vis.value_or(0));
     if (options.check) line += ", every byte checked";
-    if (const auto cpus = cpus_for(options)) line += ", " + describe(cpus.value());
+    if (is_simulated(options.device))
+        line += fmt::format(", simulated: {} in {}", options.firmware.value_or("myvia"),
+                            options.machine.value_or("the paper's machine"));
+    else if (const auto cpus = cpus_for(options))
+        line += ", " + describe(cpus.value());
     return line;
 }
 

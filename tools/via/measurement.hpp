@@ -21,10 +21,13 @@ namespace via::tool {
 /// As they stand on the command line.
 struct MeasurementOptions {
     std::string device = "shm0";
+    std::optional<std::string> machine;   ///< of a simulated NIC
+    std::optional<std::string> firmware;  ///< the same
+    std::optional<double> clock;          ///< the same, MHz
     std::string bytes = "8";
     std::optional<std::uint64_t> iterations;
     std::optional<std::uint64_t> warmup;
-    std::uint32_t repetitions = 5;
+    std::optional<std::uint32_t> repetitions;
     double seconds = 1;
     std::string memory = "kmem";
     std::string wait = "poll";

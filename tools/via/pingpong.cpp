@@ -160,7 +160,7 @@ bool client_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
     std::uint64_t number = run.first;
     const std::uint64_t end = run.first + run.count;
     std::size_t sample = 0;
-    base::Nanoseconds before = base::monotonic_now();
+    base::Nanoseconds before = program_now();
     while (number < end) {
         const std::uint64_t batch_end = std::min<std::uint64_t>(end, number + run.batch);
         for (; number < batch_end; ++number) {
@@ -170,7 +170,7 @@ bool client_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
             if constexpr (check)
                 if (!checker.after_finish(number)) return false;
         }
-        const base::Nanoseconds now = base::monotonic_now();
+        const base::Nanoseconds now = program_now();
         if (sample < samples.size()) samples[sample++] = static_cast<std::uint64_t>(now - before);
         before = now;
         progress.store(number - run.first, std::memory_order_relaxed);

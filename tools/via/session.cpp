@@ -161,6 +161,11 @@ class Client {
     void describe(const TestPlan& test, nlohmann::json& result) const {
         result["program"] = to_text(test.terms.program);
         result["device"] = plan_.device;
+        if (plan_.simulated)
+            result["simulated"] = {
+                {"machine", plan_.simulated->machine.empty() ? "paper" : plan_.simulated->machine},
+                {"firmware",
+                 plan_.simulated->firmware.empty() ? "myvia" : plan_.simulated->firmware}};
         result["bytes"] = test.terms.bytes;
         result["memory"] = to_text(test.terms.memory);
         result["wait"] = to_text(plan_.terms.wait);
@@ -179,14 +184,14 @@ class Client {
         if (auto ready = ask({{"kind", "run"}, {"first", next_number_}, {"count", count}}, "ready");
             !ready)
             return std::move(ready).error();
-        const base::Nanoseconds before = base::monotonic_now();
+        const base::Nanoseconds before = program_now();
         bool good = false;
         if (test.terms.program == Program::Pingpong)
             good = run_pingpong_client(endpoint, plan_.terms, {next_number_, count, batch}, samples,
                                        reporter_.counter());
         else
             good = run_window_client(endpoint, plan_.terms, count, reporter_.counter());
-        const base::Nanoseconds spent = base::monotonic_now() - before;
+        const base::Nanoseconds spent = program_now() - before;
         if (!good) return failure(endpoint);
         next_number_ += count;
         return spent;

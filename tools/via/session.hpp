@@ -25,6 +25,13 @@ struct TestPlan {
     double seconds = 1;  ///< for all repetitions together, where iterations are not given
 };
 
+/// Where the device is a NIC of the papers: what else is simulated. Empty: as in the paper.
+struct SimulatedHosts {
+    std::string machine;
+    std::string firmware;
+    double clock_mhz = 0;
+};
+
 struct SessionPlan {
     std::string device = "shm0";
     std::string discriminator;
@@ -32,6 +39,7 @@ struct SessionPlan {
     SessionTerms terms;               ///< the client's; the server hears them
     std::vector<TestPlan> tests;      ///< the client's
     bool histogram = false;
+    std::optional<SimulatedHosts> simulated;
     base::Nanoseconds patience = 30'000'000'000;  ///< for anything that waits for the other side
 };
 

@@ -21,6 +21,11 @@
 
 namespace via::tool {
 
+/// The clock of the host that the program runs on, which may be a simulated one.
+[[nodiscard]] inline base::Nanoseconds program_now() {
+    return static_cast<base::Nanoseconds>(VipxNanoseconds());
+}
+
 /// "<what was tried>: <the library's sentence> (VIP_...)"
 [[nodiscard]] base::Error vipl_error(VIP_RETURN code, std::string_view what_was_tried);
 /// What the status word of a descriptor that failed says.

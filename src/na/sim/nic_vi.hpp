@@ -87,6 +87,8 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     void complete(HostNews news);
     void complete_send(std::uint64_t number, std::uint32_t status, std::uint32_t length);
     void report(EndpointEvent event);
+    /// A program may be looking at the memory that was written.
+    void memory_changes() { world_->tell(host_); }
     /// Messages that have left the peer and have not ended here.
     void arrival_begins() noexcept { ++arrivals_; }
     void arrival_ends();

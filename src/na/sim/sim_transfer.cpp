@@ -154,10 +154,12 @@ void MessageTransfer::stored(std::uint64_t offset, std::uint64_t bytes) {
     PhysicalDescriptor target = chain_.remote();
     target.address += offset;
     target.length = static_cast<std::uint32_t>(bytes);
-    if (to_->allows(target, ka::right_rdma_write))
+    if (to_->allows(target, ka::right_rdma_write)) {
         move_bytes(memory_of(target), buffer_.data() + offset, bytes);
-    else
+        to_->memory_changes();
+    } else {
         refused_ = true;
+    }
 }
 
 void MessageTransfer::received() {

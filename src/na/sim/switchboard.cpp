@@ -66,6 +66,19 @@ Switchboard::Answer Switchboard::take_answer(std::uint64_t ticket) {
     return std::move(*question.failed);
 }
 
+base::Result<void> Switchboard::reachable(const ka::NetAddress& remote) const {
+    for (std::uint32_t host = 0; host < world_.hosts(); ++host) {
+        const World::HostAddress address = World::address_of(host);
+        if (remote.host_bytes == address.size() &&
+            std::equal(address.begin(), address.end(), remote.host.begin()))
+            return {};
+    }
+    return base::Result<void>(base::Code::NotReachable,
+                              "no simulated host has this address; there are " +
+                                  std::to_string(world_.hosts()) +
+                                  ", and the name service knows them as a, b and so on");
+}
+
 void Switchboard::pay_system_call(World::Lock& lock, std::uint32_t host) {
     world_.spend(lock, host, model::microseconds(world_.cluster().system().machine.system_call));
 }
@@ -124,6 +137,7 @@ Switchboard::Answer Switchboard::request(const std::shared_ptr<NicVi>& vi,
                                          const ka::ConnectOffer& offer, base::Deadline deadline) {
     World::Lock lock = world_.lock();
     pay_system_call(lock, vi->host());
+    if (auto found = reachable(offer.remote); !found) return std::move(found).error();
     const std::uint64_t ticket = ask(vi->host(), vi);
     const base::Nanoseconds now = base::monotonic_now();
     ka::Outcomes outcomes;
@@ -134,10 +148,12 @@ Switchboard::Answer Switchboard::request(const std::shared_ptr<NicVi>& vi,
     return take_answer(ticket);
 }
 
-std::uint64_t Switchboard::peer_request(const std::shared_ptr<NicVi>& vi,
-                                        const ka::ConnectOffer& offer, base::Deadline deadline) {
+base::Result<std::uint64_t> Switchboard::peer_request(const std::shared_ptr<NicVi>& vi,
+                                                      const ka::ConnectOffer& offer,
+                                                      base::Deadline deadline) {
     World::Lock lock = world_.lock();
     pay_system_call(lock, vi->host());
+    if (auto found = reachable(offer.remote); !found) return std::move(found).error();
     const std::uint64_t ticket = ask(vi->host(), vi);
     ka::Outcomes outcomes;
     connections_.peer_request(process_of(vi->host()), ticket, offer, deadline,

@@ -17,7 +17,8 @@ namespace via::na::sim {
 
 class Switchboard {
   public:
-    explicit Switchboard(World& world) : world_(world), connections_(ka::Limits{}) {}
+    explicit Switchboard(World& world)
+        : world_(world), connections_(ka::Limits{}, 0, ka::Reach::AnyHost) {}
 
     /// The other end's attributes, or why not.
     using Answer = base::Result<ka::EndpointAttributes>;
@@ -32,7 +33,7 @@ class Switchboard {
     [[nodiscard]] base::Result<void> reject(std::uint32_t host, std::uint64_t request);
     [[nodiscard]] Answer request(const std::shared_ptr<NicVi>& vi, const ka::ConnectOffer& offer,
                                  base::Deadline deadline);
-    [[nodiscard]] std::uint64_t peer_request(const std::shared_ptr<NicVi>& vi,
+    [[nodiscard]] base::Result<std::uint64_t> peer_request(const std::shared_ptr<NicVi>& vi,
                                              const ka::ConnectOffer& offer,
                                              base::Deadline deadline);
     [[nodiscard]] std::optional<Answer> peer_poll(std::uint64_t ticket);
@@ -64,6 +65,8 @@ class Switchboard {
     /// Until the question is answered, which deadlines see to.
     void await(World::Lock& lock, std::uint64_t ticket);
     [[nodiscard]] Answer take_answer(std::uint64_t ticket);
+    /// Is there such a host? An error says that there is none.
+    [[nodiscard]] base::Result<void> reachable(const ka::NetAddress& remote) const;
     void pay_system_call(World::Lock& lock, std::uint32_t host);
 
     World& world_;
