@@ -17,11 +17,11 @@ std::unique_ptr<na::NicAgent> create_shm(Process& process) {
 }
 
 std::unique_ptr<na::NicAgent> create_lanai4(Process& process) {
-    return std::make_unique<na::sim::SimNicAgent>("lanai4", process.agent());
+    return std::make_unique<na::sim::SimNicAgent>("lanai4", process.agent(), process.service());
 }
 
 std::unique_ptr<na::NicAgent> create_lanai9(Process& process) {
-    return std::make_unique<na::sim::SimNicAgent>("lanai9", process.agent());
+    return std::make_unique<na::sim::SimNicAgent>("lanai9", process.agent(), process.service());
 }
 
 constexpr std::array devices{

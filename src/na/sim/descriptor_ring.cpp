@@ -25,8 +25,7 @@ model::Task<> DescriptorRing::post(std::vector<PhysicalDescriptor> chain, model:
         // Only host memory was written; the flag says that the NIC has to ask for it.
         ++statistics_.spilled;
         announce();
-        if (ring_.wants_refill() && !std::exchange(interrupting_, true))
-            cluster_.simulation().spawn(answer_interrupt());
+        interrupt_if_wanted();
         co_return;
     }
     // What the papers' systems write for a message, and a PD for each further segment.
@@ -67,9 +66,13 @@ std::vector<PhysicalDescriptor> DescriptorRing::take() {
     model::Simulation& simulation = cluster_.simulation();
     const bool some_wait = ring_.size() != ring_.in_small();
     if (announced_ == 0 && some_wait && dry_since_ < 0) dry_since_ = simulation.now();
-    if (ring_.wants_refill() && !std::exchange(interrupting_, true))
-        simulation.spawn(answer_interrupt());
+    interrupt_if_wanted();
     return chain;
+}
+
+void DescriptorRing::interrupt_if_wanted() {
+    if (wants_refill() && !std::exchange(interrupting_, true))
+        cluster_.simulation().spawn(answer_interrupt());
 }
 
 model::Task<> DescriptorRing::answer_interrupt() {
@@ -90,8 +93,7 @@ model::Task<> DescriptorRing::answer_interrupt() {
     }
     announce();
     // The NIC may have taken them all meanwhile.
-    if (ring_.wants_refill() && !std::exchange(interrupting_, true))
-        cluster_.simulation().spawn(answer_interrupt());
+    interrupt_if_wanted();
 }
 
 void DescriptorRing::clear() {

@@ -45,6 +45,11 @@ class DescriptorRing : public std::enable_shared_from_this<DescriptorRing> {
         std::uint64_t end;  ///< PDs ever posted, with this chain's
         model::Message message;
     };
+    /// The low-water mark, or nothing left to do, and PDs wait in host memory.
+    [[nodiscard]] bool wants_refill() const noexcept {
+        return ring_.wants_refill() || (announced_ == 0 && ring_.size() != ring_.in_small());
+    }
+    void interrupt_if_wanted();
     model::Task<> answer_interrupt();
     /// Tells the NIC of chains that are in the small ring, whole or as far as they fit.
     void announce();

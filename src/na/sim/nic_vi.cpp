@@ -35,7 +35,8 @@ void NicVi::connect(NicVi& one, NicVi& other, const ka::EndpointAttributes& of_o
         vi.connection_ = next_connection();
         vi.peer_ = peer.shared_from_this();
         vi.local_ = attributes;
-        vi.halted_ = false;
+        vi.matches_ = 0;
+        vi.last_good_ = no_end;
         vi.peer_closed_ = false;
         vi.arrivals_ = 0;
         vi.sends_ = 0;
@@ -134,7 +135,7 @@ void NicVi::arrival_ends() {
 void NicVi::peer_closes() {
     peer_closed_ = true;
     // What it sent before comes first.
-    if (arrivals_ == 0 || halted_) {
+    if (arrivals_ == 0 || last_good_ != no_end) {
         peer_closed_ = false;
         report(EndpointEvent::PeerDisconnected);
     }

@@ -81,8 +81,13 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     }
     [[nodiscard]] DescriptorRing& ring() noexcept { return *ring_; }
     [[nodiscard]] model::ViaNic& nic() noexcept;
-    [[nodiscard]] bool halted() const noexcept { return halted_; }
-    void halt_if_reliable() noexcept { halted_ = halted_ || reliable(); }
+    /// Messages are numbered as they are matched. Behind one that breaks a reliable connection
+    /// nothing is delivered; what came before it is.
+    [[nodiscard]] std::uint64_t next_match() noexcept { return ++matches_; }
+    [[nodiscard]] bool halted(std::uint64_t match) const noexcept { return match > last_good_; }
+    void halt_if_reliable(std::uint64_t match) noexcept {
+        if (reliable() && match < last_good_) last_good_ = match;
+    }
     [[nodiscard]] std::deque<Chain>& receives() noexcept { return receives_; }
     void complete(HostNews news);
     void complete_send(std::uint64_t number, std::uint32_t status, std::uint32_t length);
@@ -108,13 +113,15 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     std::uint64_t connection_ = 0;
     std::shared_ptr<NicVi> peer_;
     ka::EndpointAttributes local_;
-    bool halted_ = false;         ///< an error has broken a reliable connection
-    bool peer_closed_ = false;    ///< and what it sent before is still coming
-    std::uint32_t arrivals_ = 0;  ///< messages under way to this VI
-    std::uint32_t sends_ = 0;     ///< posted and not complete
-    std::uint32_t reads_ = 0;     ///< RDMA reads posted and not complete
-    std::deque<Chain> fenced_;    ///< wait for reads, or behind one that does
-    std::deque<Chain> receives_;  ///< posted, in order
+    static constexpr std::uint64_t no_end = ~std::uint64_t{0};
+    std::uint64_t matches_ = 0;
+    std::uint64_t last_good_ = no_end;  ///< the message that broke the connection
+    bool peer_closed_ = false;          ///< and what it sent before is still coming
+    std::uint32_t arrivals_ = 0;        ///< messages under way to this VI
+    std::uint32_t sends_ = 0;           ///< posted and not complete
+    std::uint32_t reads_ = 0;           ///< RDMA reads posted and not complete
+    std::deque<Chain> fenced_;          ///< wait for reads, or behind one that does
+    std::deque<Chain> receives_;        ///< posted, in order
     std::deque<HostNews> news_;
     std::uint32_t events_ = 0;
 };

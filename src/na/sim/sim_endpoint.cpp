@@ -60,6 +60,7 @@ void SimEndpoint::ring_send() {
             .add(head.length);
         world_->perform(lock, host_, vi_->post(std::move(chain)));
     }
+    if (World::of_thread() == nullptr) agent_.go_on();
 }
 
 void SimEndpoint::ring_receive() {
@@ -118,6 +119,7 @@ bool SimEndpoint::unfinished() const {
 void SimEndpoint::disconnect() {
     const World::Lock lock = world_->lock();
     vi_->disconnect();
+    if (World::of_thread() == nullptr) agent_.go_on();
 }
 
 std::int32_t SimEndpoint::peer_pid() const {

@@ -20,8 +20,8 @@ base::Error not_here(const World& world, const std::string& wanted) {
 
 }  // namespace
 
-SimNicAgent::SimNicAgent(std::string name, ka::AgentClient& agent)
-    : name_(std::move(name)), agent_(agent) {
+SimNicAgent::SimNicAgent(std::string name, ka::AgentClient& agent, base::EventLoop& service)
+    : name_(std::move(name)), agent_(agent), service_(service) {
     attributes_.name = name_;
     attributes_.address = World::address_of(0);
     attributes_.simulated = true;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/event_loop.hpp"
 #include "na/nic_agent.hpp"
 #include "na/sim/sim_endpoint.hpp"
 #include "na/sim/switchboard.hpp"
@@ -21,7 +22,7 @@ namespace via::na::sim {
 class SimNicAgent final : public NicAgent {
   public:
     /// `name`: of the NIC's parameters, which is the device's name too.
-    SimNicAgent(std::string name, ka::AgentClient& agent);
+    SimNicAgent(std::string name, ka::AgentClient& agent, base::EventLoop& service);
 
     [[nodiscard]] const NicAttributes& attributes() const override;
     [[nodiscard]] base::Result<void> may_open() override;
@@ -54,6 +55,8 @@ class SimNicAgent final : public NicAgent {
     // For endpoints.
     void add(SimEndpoint& endpoint);
     void remove(SimEndpoint& endpoint);
+    /// Something is under way, and perhaps nobody polls: the service thread lets time pass.
+    void go_on() { service_.start_ticking(); }
 
   private:
     /// A world with what belongs to it here.
@@ -72,6 +75,7 @@ class SimNicAgent final : public NicAgent {
 
     std::string name_;
     ka::AgentClient& agent_;
+    base::EventLoop& service_;
     NicAttributes attributes_;  ///< for threads that are no hosts
     std::mutex places_mutex_;
     std::map<World*, Place> places_;

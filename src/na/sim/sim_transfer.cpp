@@ -102,13 +102,17 @@ void MessageTransfer::sent() {
 }
 
 bool MessageTransfer::match() {
-    if (broken_ || !receiver_lives() || to_->halted()) return false;
+    if (!receiver_lives()) return false;
+    match_ = to_->next_match();
+    if (broken_ || to_->halted(match_)) return false;
     switch (chain_.head().operation) {
         case Operation::Send:
             match_receive();
+            if (!has_receive_ || (status_ & status_error_mask) != 0) to_->halt_if_reliable(match_);
             return has_receive_ && (status_ & status_protection) == 0;
         case Operation::RdmaWrite:
             match_write();
+            if (refused_) to_->halt_if_reliable(match_);
             return !refused_;
         default:
             return true;
@@ -164,7 +168,7 @@ void MessageTransfer::stored(std::uint64_t offset, std::uint64_t bytes) {
 
 void MessageTransfer::received() {
     if (!receiver_lives()) return;
-    if (!broken_ && !to_->halted()) {
+    if (!broken_ && !to_->halted(match_)) {
         switch (chain_.head().operation) {
             case Operation::Send:
                 finish_receive();
@@ -185,7 +189,7 @@ void MessageTransfer::finish_receive() {
     if (!has_receive_) {
         to_->report(EndpointEvent::ReceiveQueueEmpty);
         acknowledge(status_remote_descriptor);
-        to_->halt_if_reliable();
+        to_->halt_if_reliable(match_);
         return;
     }
     std::uint32_t bytes = (status_ & status_protection) != 0 ? 0 : head.length;
@@ -196,7 +200,7 @@ void MessageTransfer::finish_receive() {
     const bool failed = (status_ & status_error_mask) != 0;
     to_->complete({true, receive_.number, status_, bytes, head.immediate});
     acknowledge(failed ? status_remote_descriptor : 0);
-    if (failed) to_->halt_if_reliable();
+    if (failed) to_->halt_if_reliable(match_);
 }
 
 void MessageTransfer::finish_write() {
@@ -205,7 +209,7 @@ void MessageTransfer::finish_write() {
     if ((head.flags & pd_immediate) == 0) {
         if (refused_) {
             to_->report(EndpointEvent::RdmaWriteRefused);
-            to_->halt_if_reliable();
+            to_->halt_if_reliable(match_);
         }
         acknowledge(failure);
         return;
@@ -213,7 +217,7 @@ void MessageTransfer::finish_write() {
     if (to_->receives().empty()) {
         to_->report(EndpointEvent::ReceiveQueueEmpty);
         acknowledge(refused_ ? failure : status_remote_descriptor);
-        to_->halt_if_reliable();
+        to_->halt_if_reliable(match_);
         return;
     }
     const std::uint64_t number = to_->receives().front().number;
@@ -221,7 +225,7 @@ void MessageTransfer::finish_write() {
     to_->complete({true, number, failure | status_immediate, refused_ ? 0 : head.length,
                    head.immediate, 0, true});
     acknowledge(failure);
-    if (refused_) to_->halt_if_reliable();
+    if (refused_) to_->halt_if_reliable(match_);
 }
 
 void MessageTransfer::finish_read_request() {
@@ -233,7 +237,7 @@ void MessageTransfer::finish_read_request() {
         to_->nic().send_control(
             from_->host(), std::make_shared<OutcomeWord>(from_, from_connection_, chain_.number,
                                                          status_rdma_protection, 0, true));
-        to_->halt_if_reliable();
+        to_->halt_if_reliable(match_);
         return;
     }
     model::Message answer;

@@ -51,7 +51,8 @@ class MessageTransfer final : public model::Transfer,
     bool has_receive_ = false;
     NicVi::Chain receive_;
     std::uint32_t status_ = 0;
-    bool refused_ = false;  ///< RDMA that the target does not allow
+    bool refused_ = false;     ///< RDMA that the target does not allow
+    std::uint64_t match_ = 0;  ///< its number among those that the receiver has matched
 };
 
 /// The answer to an RDMA read: data from the target to the initiator.

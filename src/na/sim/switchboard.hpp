@@ -34,8 +34,8 @@ class Switchboard {
     [[nodiscard]] Answer request(const std::shared_ptr<NicVi>& vi, const ka::ConnectOffer& offer,
                                  base::Deadline deadline);
     [[nodiscard]] base::Result<std::uint64_t> peer_request(const std::shared_ptr<NicVi>& vi,
-                                             const ka::ConnectOffer& offer,
-                                             base::Deadline deadline);
+                                                           const ka::ConnectOffer& offer,
+                                                           base::Deadline deadline);
     [[nodiscard]] std::optional<Answer> peer_poll(std::uint64_t ticket);
     [[nodiscard]] Answer peer_wait(std::uint64_t ticket);
     void peer_cancel(std::uint64_t ticket);

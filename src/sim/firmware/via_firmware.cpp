@@ -262,6 +262,7 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     const std::uint64_t message = packet.message;
     const ArrivalKey key{packet.from, message};
     const auto [arrival, first] = arriving_.try_emplace(key);
+    if (first) arrival->second.turn = ++begun_[packet.from];
     ++under_way_;
     ++stores_;
     co_await work(firmware_.receive_packet, "packet", message);
@@ -281,7 +282,12 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     // A packet may overtake the first one, which costs more.
     arrival->second.bytes += packet.bytes;
     if (arrival->second.bytes < packet.total) co_return;
+    // And a short message may overtake a long one; the host hears of them in their order.
+    const std::uint64_t place = arrival->second.turn;
     arriving_.erase(arrival);
+    std::uint64_t& ended = ended_[packet.from];
+    co_await await_turn(ended, place - 1);
+    next_turn(ended);
     if (packet.transfer) {
         packet.transfer->received();
         co_return;
@@ -292,18 +298,22 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
 
 Task<> ViaNic::store(const Packet& packet, Hold engine) {
     const std::uint64_t message = packet.message;
+    const auto stored = [&] {
+        if (packet.transfer) packet.transfer->stored(packet.offset, packet.bytes);
+    };
     const auto status = static_cast<std::uint64_t>(firmware_.status_bytes);
     if (firmware_.chained > 0 && packet.last) {
         co_await hardware_.transfer_chain(Toward::Host, packet.bytes, Toward::Host, status, "store",
                                           message);
+        stored();
     } else {
         if (packet.bytes != 0)
             co_await hardware_.transfer(Toward::Host, packet.bytes, "store", message,
                                         std::move(engine));
         engine.release();
+        stored();
         if (packet.last) co_await write_status(message);
     }
-    if (packet.transfer) packet.transfer->stored(packet.offset, packet.bytes);
 }
 
 }  // namespace via::sim

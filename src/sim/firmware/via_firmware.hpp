@@ -96,7 +96,8 @@ class ViaNic {
     /// A message that is coming.
     struct Arrival {
         std::uint64_t bytes = 0;
-        bool wanted = true;  ///< there is a place for it
+        bool wanted = true;      ///< there is a place for it
+        std::uint64_t turn = 0;  ///< among those of the same port
     };
     using ArrivalKey = std::pair<std::uint32_t, std::uint64_t>;  ///< port and message
     Task<> send_loop();
@@ -143,6 +144,8 @@ class ViaNic {
     std::uint32_t stores_ = 0;     ///< packets that are being received
     std::uint32_t under_way_ = 0;  ///< messages and packets in the pipelines
     std::map<ArrivalKey, Arrival> arriving_;
+    std::map<std::uint32_t, std::uint64_t> begun_;  ///< messages of each port
+    std::map<std::uint32_t, std::uint64_t> ended_;
 };
 
 }  // namespace via::sim
