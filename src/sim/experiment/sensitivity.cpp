@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/experiment/sensitivity.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace via::sim {
+namespace {
+
+/// Streams are many here; these are long enough to tell a percent.
+constexpr Laboratory::Effort small_effort{200, 16U << 20, 5};
+
+/// Less is rounding of picoseconds.
+constexpr double least_percent = 0.01;
+
+bool is_uncertain(const KnownParameter& parameter) {
+    const bool known = parameter.origin != Origin::Fitted && parameter.origin != Origin::Guessed;
+    const bool whole = parameter.unit == "yes/no" || parameter.unit == "buffers";
+    return !known && !whole && parameter.value != 0;
+}
+
+double percent(double value, double of) {
+    return of == 0 ? 0 : (value / of - 1) * 100;
+}
+
+}  // namespace
+
+double Influence::greatest() const {
+    return std::max(std::abs(less_percent), std::abs(more_percent));
+}
+
+base::Result<std::vector<Influence>> headline_influences() {
+    Laboratory reference(small_effort);
+    auto answered = answer_figures(reference);
+    if (!answered) return std::move(answered).error();
+    std::vector<Influence> influences;
+    for (const auto& [file, parameters] : reference.parameters()) {
+        for (const KnownParameter& parameter : parameters) {
+            if (!is_uncertain(parameter)) continue;
+            Laboratory less = reference;
+            Laboratory more = reference;
+            less.scale(file, parameter.name, 0.9);
+            more.scale(file, parameter.name, 1.1);
+            for (const AnsweredFigure& each : answered.value()) {
+                if (!each.figure->headline || !each.files.contains(file)) continue;
+                Influence influence{file,
+                                    parameter,
+                                    each.figure,
+                                    each.model,
+                                    percent(each.figure->question(less), each.model),
+                                    percent(each.figure->question(more), each.model)};
+                if (influence.greatest() >= least_percent)
+                    influences.push_back(std::move(influence));
+            }
+            for (const Laboratory* changed : {&less, &more})
+                if (changed->failure()) return *changed->failure();
+        }
+    }
+    std::stable_sort(
+        influences.begin(), influences.end(),
+        [](const Influence& a, const Influence& b) { return a.greatest() > b.greatest(); });
+    return influences;
+}
+
+}  // namespace via::sim
