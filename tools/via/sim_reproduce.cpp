@@ -48,6 +48,7 @@ Result<void> reproduce(const Options& options) {
     const bool no_pictures = !written && written.error().code == base::Code::NotFound;
     if (!written && !no_pictures) return written.error();
     if (options.json) {
+        report["pictures"] = !no_pictures;
         print_json(report);
         return {};
     }

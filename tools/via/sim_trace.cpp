@@ -152,7 +152,9 @@ int run_trace(const TraceOptions& options) {
     const bool no_picture = !written && written.error().code == Code::NotFound;
     if (!written && !no_picture) return report_failure(written.error());
     if (options.json) {
-        print_json(to_json(options, timeline));
+        nlohmann::json report = to_json(options, timeline);
+        report["png"] = !no_picture;
+        print_json(report);
         return status_good;
     }
     fmt::print("{}: {:.3f} µs\n\n{}\n{}\n", title_of(options), sim::in_microseconds(timeline.end()),
