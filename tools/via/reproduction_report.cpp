@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -252,15 +253,18 @@ std::string draw_influences(const std::vector<sim::Influence>& influences) {
     table.add_column("parameter", Align::Left);
     table.add_column("value");
     table.add_column("origin", Align::Left);
+    table.add_column("", Align::Left);
     table.add_column("figure", Align::Left);
     table.add_column("at -10 %");
     table.add_column("at +10 %");
+    std::set<std::string> shown;
     for (const sim::Influence& each : influences) {
-        if (each.greatest() < least) continue;
+        const bool first = shown.insert(each.file + " " + each.parameter.name).second;
+        if (each.greatest() < least && !(each.open && first)) continue;
         table.add_row({each.file, each.parameter.name,
                        fmt::format("{:g} {}", each.parameter.value, each.parameter.unit),
-                       std::string(origin_name(each.parameter.origin)), each.figure->what,
-                       fmt::format("{:+.1f} %", each.less_percent),
+                       std::string(origin_name(each.parameter.origin)), each.open ? "open" : "",
+                       each.figure->what, fmt::format("{:+.1f} %", each.less_percent),
                        fmt::format("{:+.1f} %", each.more_percent)});
     }
     return table.draw();
@@ -307,6 +311,7 @@ nlohmann::json to_json(const std::vector<sim::Influence>& influences) {
                        {"value", each.parameter.value},
                        {"unit", each.parameter.unit},
                        {"origin", origin_name(each.parameter.origin)},
+                       {"open", each.open},
                        {"figure", each.figure->what},
                        {"model", each.model},
                        {"percent_at_a_tenth_less", each.less_percent},

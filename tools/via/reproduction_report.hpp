@@ -21,7 +21,7 @@ namespace via::tool {
 
 [[nodiscard]] std::string draw_figures(const std::vector<sim::AnsweredFigure>& answered);
 [[nodiscard]] std::string draw_unmodelled();
-/// Those that move a figure by half a percent or more.
+/// Those that move a figure by half a percent or more; of each open value the greatest anyway.
 [[nodiscard]] std::string draw_influences(const std::vector<sim::Influence>& influences);
 
 [[nodiscard]] nlohmann::json to_json(const std::vector<sim::AnsweredFigure>& answered);

@@ -33,7 +33,8 @@ Result<void> show_sensitivity(const Options& options) {
     }
     fmt::print(
         "How far headline figures move when a value that is fitted or guessed is a tenth smaller "
-        "or greater\n(half a percent and more):\n\n{}",
+        "or greater:\nhalf a percent and more; of open values, for which no source was found, the "
+        "greatest anyway.\n\n{}",
         draw_influences(influences.value()));
     return {};
 }

@@ -361,10 +361,12 @@ void add_study_statements(List& list) {
         const std::string user = std::string("User") + way;
         const std::string system_call = std::string("Syscall") + way;
         list.order(user + " / " + system_call + " at 4096 bytes: slightly ahead", 1, 1.15,
-                   predicted, "system_call of p2-300, guessed", [=](Laboratory& laboratory) {
+                   predicted, "system_call of p2-300, guessed",
+                   [=](Laboratory& laboratory) {
                        return laboratory.send_rate(user, page) /
                               laboratory.send_rate(system_call, page);
-                   });
+                   })
+            .headline = way[0] == '\0';
         list.order(user + " / " + system_call + ", least of 4 bytes to 64 KB: ahead", 1, no_end,
                    predicted, "system_call of p2-300, guessed", [=](Laboratory& laboratory) {
                        Extremes ratios;

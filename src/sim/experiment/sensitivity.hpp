@@ -14,6 +14,7 @@ namespace via::sim {
 struct Influence {
     std::string file;
     KnownParameter parameter;
+    bool open = false;  ///< no source was found for it; otherwise only its exact value is unknown
     const Figure* figure = nullptr;
     double model = 0;         ///< with the value as it is
     double less_percent = 0;  ///< change of the figure when the value is a tenth smaller
