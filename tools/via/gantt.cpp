@@ -36,12 +36,22 @@ double tick_step(double span) {
     return 10 * power;
 }
 
+/// These come first, so that the same stage has the same colour in different pictures.
+constexpr std::array<const char*, 12> usual_stages{
+    "post",   "descriptor", "start fetch",        "fetch",       "header", "send",
+    "packet", "status",     "receive descriptor", "start store", "store",  "fetch descriptor"};
+
 std::vector<std::string> stages_of(const Timeline& timeline) {
-    std::vector<std::string> stages;
+    std::vector<std::string> stages(usual_stages.begin(), usual_stages.end());
     for (const TimelineBar& bar : timeline.bars)
         if (std::find(stages.begin(), stages.end(), bar.label) == stages.end())
             stages.push_back(bar.label);
     return stages;
+}
+
+bool occurs(const Timeline& timeline, const std::string& stage) {
+    return std::any_of(timeline.bars.begin(), timeline.bars.end(),
+                       [&](const TimelineBar& bar) { return bar.label == stage; });
 }
 
 void draw_axis(Drawing& drawing, double span, double bottom) {
@@ -60,8 +70,11 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
     const std::vector<std::string> stages = stages_of(timeline);
     const double bottom = top + row_height * static_cast<double>(timeline.lanes.size());
     const auto columns = static_cast<std::size_t>((plot_width + left) / legend_column);
+    const auto in_legend =
+        std::count_if(stages.begin(), stages.end(),
+                      [&](const std::string& stage) { return occurs(timeline, stage); });
     const double legend_rows =
-        std::ceil(static_cast<double>(stages.size()) / static_cast<double>(columns));
+        std::ceil(static_cast<double>(in_legend) / static_cast<double>(columns));
     Drawing drawing(left + plot_width + right, bottom + axis_height + legend_rows * legend_row);
     drawing.words(left, 24, title, Anchor::Start, 15);
 
@@ -86,12 +99,15 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
         if (bar.message != 0 && width > digit_width * static_cast<double>(number.size()))
             drawing.words(x + width / 2, y + bar_height / 2 + 4, number, Anchor::Middle, 11);
     }
+    std::size_t entry = 0;
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-        const double x = 20 + legend_column * static_cast<double>(stage % columns);
+        if (!occurs(timeline, stages[stage])) continue;
+        const double x = 20 + legend_column * static_cast<double>(entry % columns);
         const double y =
-            bottom + axis_height + legend_row * static_cast<double>(stage / columns) - 2;
+            bottom + axis_height + legend_row * static_cast<double>(entry / columns) - 2;
         drawing.box(x, y, 12, 12, colours[stage % colours.size()]);
         drawing.words(x + 18, y + 10, stages[stage], Anchor::Start, 12);
+        ++entry;
     }
     return drawing;
 }

@@ -166,6 +166,14 @@ void add_lanai4(List& list) {
     list.about("LANai 4: one-way time, MyVIA / BVIA, most of 4 to 4096 bytes", "", 1, fitted,
                "stage of myvia-lanai4",
                [=](Laboratory& laboratory) { return latency_ratios(laboratory).most; });
+    // The text does not say how far the paper's curves go.
+    for (const std::uint64_t bytes : {8192U, 32768U})
+        list.about("LANai 4: one-way time, MyVIA / BVIA, " + std::to_string(bytes / 1024) + " KB",
+                   "", 1, predicted, "MyVIA moves a message whole, BVIA page by page",
+                   [=](Laboratory& laboratory) {
+                       return laboratory.pingpong(myvia4, bytes) /
+                              laboratory.pingpong(bvia4, bytes);
+                   });
     list.printed("LANai 4: peak bandwidth of MyVIA", "MB/s", 76.2, of_tables, fitted,
                  "fetch_overhead of p3-733",
                  [](Laboratory& laboratory) { return laboratory.window(myvia4, peak_bytes); })
