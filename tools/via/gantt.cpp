@@ -103,8 +103,8 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
         if (!occurs(timeline, stages[stage])) continue;
         const double x = 20 + legend_column * static_cast<double>(entry % columns);
-        const double y =
-            bottom + axis_height + legend_row * static_cast<double>(entry / columns) - 2;
+        const std::size_t row = entry / columns;
+        const double y = bottom + axis_height + legend_row * static_cast<double>(row) - 2;
         drawing.box(x, y, 12, 12, colours[stage % colours.size()]);
         drawing.words(x + 18, y + 10, stages[stage], Anchor::Start, 12);
         ++entry;
