@@ -16,6 +16,9 @@ struct Place {
     const char* name;
 };
 
+constexpr int first_place = 1;
+constexpr int last_place = 3;
+
 Place place_of(std::string_view lane) {
     if (lane.starts_with("link") || lane.starts_with("switch")) return {2, "network"};
     if (lane.starts_with("b ")) return {3, "host b"};
@@ -42,8 +45,9 @@ Timeline timeline_of(const sim::Trace& trace) {
     std::vector<const sim::Span*> spans;
     for (const sim::Span& span : trace.spans())
         if (!span.label.empty() && span.end > span.begin) spans.push_back(&span);
-    std::stable_sort(spans.begin(), spans.end(), [](const sim::Span* a, const sim::Span* b) {
-        return std::tie(a->begin, a->end) < std::tie(b->begin, b->end);
+    // Equal ones in the order in which they were recorded.
+    std::sort(spans.begin(), spans.end(), [](const sim::Span* a, const sim::Span* b) {
+        return std::tie(a->begin, a->end, a) < std::tie(b->begin, b->end, b);
     });
 
     Timeline timeline;
@@ -52,13 +56,13 @@ Timeline timeline_of(const sim::Trace& trace) {
         if (std::find(names.begin(), names.end(), span->lane) == names.end())
             names.push_back(span->lane);
     // Within a host in the order in which they are first used.
-    std::stable_sort(names.begin(), names.end(), [](std::string_view a, std::string_view b) {
-        return place_of(a).number < place_of(b).number;
-    });
     std::map<std::string_view, std::size_t> lanes;
-    for (const std::string_view name : names) {
-        lanes[name] = timeline.lanes.size();
-        timeline.lanes.push_back({std::string(name), place_of(name).name});
+    for (int place = first_place; place <= last_place; ++place) {
+        for (const std::string_view name : names) {
+            if (place_of(name).number != place) continue;
+            lanes[name] = timeline.lanes.size();
+            timeline.lanes.push_back({std::string(name), place_of(name).name});
+        }
     }
 
     std::map<std::size_t, std::size_t> last_of_lane;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a mechanism is worth: the model without it must miss a figure of the papers, in a way that is
-// stated here. Four statements are older than the model (engines that share, Berkeley VIA pipelined,
-// one buffer, a bus without limits); the others were written with its answers known.
+// What a mechanism is worth: the model without it must miss a figure of the papers, in a way that
+// is stated here. Four statements are older than the model (engines that share, Berkeley VIA
+// pipelined, one buffer, a bus without limits); the others were written with its answers known.
 #pragma once
 
 #include <functional>

@@ -221,7 +221,7 @@ void add_lanai9(List& list) {
         list.about(
             std::string("LANai 9: bandwidth of ") + name + " at 32 KB", "MB/s", 250, predicted,
             "the link; BVIA's pages overlap",
-            [system = system](Laboratory& laboratory) { return laboratory.window(system, 32768); });
+            [which = system](Laboratory& laboratory) { return laboratory.window(which, 32768); });
     list.between("LANai 9: bandwidth, MyVIA / BVIA, most of 512 bytes to 4 KB: nearly twice", "",
                  1.7, 2.2, predicted, "messages overlap in MyVIA only; BVIA's costs are guessed",
                  [](Laboratory& laboratory) {
@@ -254,8 +254,8 @@ void add_locality(List& list) {
                  [](Laboratory& laboratory) { return lost_by_poor_locality(laboratory, bvia9); });
     for (const auto& [name, system] : {std::pair{"LANai 4", myvia4}, {"LANai 9", myvia9}})
         list.printed(std::string(name) + ": bandwidth that MyVIA loses by poor locality, 4 KB", "",
-                     0, 0, predicted, "the host translates", [system = system](auto& laboratory) {
-                         return lost_by_poor_locality(laboratory, system);
+                     0, 0, predicted, "the host translates", [which = system](auto& laboratory) {
+                         return lost_by_poor_locality(laboratory, which);
                      });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace via::sim {
 namespace {
@@ -68,9 +69,13 @@ base::Result<std::vector<Influence>> headline_influences() {
                 if (changed->failure()) return *changed->failure();
         }
     }
-    std::stable_sort(
-        influences.begin(), influences.end(),
-        [](const Influence& a, const Influence& b) { return a.greatest() > b.greatest(); });
+    std::sort(influences.begin(), influences.end(), [](const Influence& a, const Influence& b) {
+        const double most = a.greatest();
+        const double other = b.greatest();
+        // Greatest first; equal ones in an order that does not depend on anything else.
+        return std::tie(other, a.file, a.parameter.name, a.figure->what) <
+               std::tie(most, b.file, b.parameter.name, b.figure->what);
+    });
     return influences;
 }
 
