@@ -15,6 +15,8 @@
 #include "sim/firmware/rhinet.hpp"
 #include "sim/firmware/send_study.hpp"
 #include "sim/parameters/catalogue.hpp"
+#include "sim_commands.hpp"
+#include "sim_options.hpp"
 #include "text_table.hpp"
 
 namespace via::tool {
@@ -43,16 +45,6 @@ nlohmann::json totals(sim::Time total, std::uint64_t bytes) {
 void print_totals(const nlohmann::json& result) {
     fmt::print("{} bytes in {:.3f} µs: {:.3f} MB/s\n", result["bytes"].get<std::uint64_t>(),
                result["total_us"].get<double>(), result["mb_per_s"].get<double>());
-}
-
-/// What --bytes says, or what is wrong with it.
-Result<void> check_bytes(std::uint64_t bytes, std::uint64_t most) {
-    if (bytes == 0)
-        return Result<void>(Code::InvalidArgument, "--bytes is 0; there must be one to send");
-    if (bytes > most)
-        return Result<void>(Code::InvalidArgument,
-                            fmt::format("--bytes is {}; at most {} are simulated", bytes, most));
-    return {};
 }
 
 Result<nlohmann::json> send_by_lanai(const SendOptions& options) {
@@ -185,68 +177,6 @@ void add_send_command(CLI::App& sim, int& status) {
 
 // ---- two hosts ----------------------------------------------------------------------------------
 
-struct StreamOptions {
-    std::string machine = "athlon-1400";
-    std::string nic = "lanai9";
-    std::string firmware = "myvia";
-    std::uint64_t bytes = 4096;
-    std::optional<double> clock;
-    std::optional<std::uint32_t> links;
-    std::string policy;
-    std::string locality = "good";
-    bool json = false;
-};
-
-/// Does MNC choose among links? It runs on GM's firmware.
-bool uses_mnc(const StreamOptions& options) {
-    return options.firmware == "mnc";
-}
-
-Result<sim::ViaSystem> load_system(const StreamOptions& options) {
-    using Loaded = Result<sim::ViaSystem>;
-    if (const auto sound = check_bytes(options.bytes, 16U << 20); !sound) return sound.error();
-    auto machine = sim::load_parameters(options.machine, "machine", sim::machine_parameters());
-    if (!machine) return std::move(machine).error();
-    auto nic = sim::load_parameters(options.nic, "nic", sim::nic_parameters());
-    if (!nic) return std::move(nic).error();
-    if (options.clock) {
-        if (*options.clock < 1 || *options.clock > 1000)
-            return Loaded(
-                Code::InvalidArgument,
-                fmt::format("--clock is {} MHz; it must be from 1 to 1000", *options.clock));
-        nic.value().clock = *options.clock;
-    }
-    // "myvia" on "lanai9" is myvia-lanai9; a path is itself.
-    std::string name = options.firmware;
-    if (name.find('/') == std::string::npos)
-        name = (uses_mnc(options) ? "gm" : name) + "-" + options.nic;
-    auto firmware = sim::load_parameters(name, "firmware", sim::via_firmware_parameters());
-    if (!firmware) return std::move(firmware).error();
-    if (options.locality != "good" && options.locality != "poor")
-        return Loaded(Code::InvalidArgument,
-                      "--locality is '" + options.locality + "'; it must be good or poor");
-    return sim::ViaSystem{machine.value(), nic.value(), firmware.value(),
-                          options.locality == "poor" ? sim::Locality::Poor : sim::Locality::Good};
-}
-
-Result<sim::MncSystem> load_mnc(const StreamOptions& options) {
-    using Loaded = Result<sim::MncSystem>;
-    auto gm = load_system(options);
-    if (!gm) return std::move(gm).error();
-    sim::MncSystem system{gm.value(), options.links.value_or(2), sim::LinkPolicy::Dynamic};
-    if (system.links < 1 || system.links > 8)
-        return Loaded(Code::InvalidArgument,
-                      fmt::format("--links is {}; it must be from 1 to 8", system.links));
-    if (!options.policy.empty()) {
-        const auto policy = sim::link_policy(options.policy);
-        if (!policy)
-            return Loaded(Code::InvalidArgument, "--policy is '" + options.policy +
-                                                     "'; it must be static, oneway or dynamic");
-        system.policy = *policy;
-    }
-    return system;
-}
-
 /// Several links and policies are MNC's.
 Result<void> refuse_links(const StreamOptions& options) {
     if (options.links.value_or(1) == 1 && options.policy.empty()) return {};
@@ -353,21 +283,6 @@ int run_flows(const FlowsOptions& options) {
     return status_good;
 }
 
-void add_stream_options(CLI::App& command, StreamOptions& options) {
-    command.add_option("--machine", options.machine, "The hosts: a name, or a file's path")
-        ->capture_default_str();
-    command.add_option("--nic", options.nic, "lanai4 or lanai9")->capture_default_str();
-    command.add_option("--firmware", options.firmware, "myvia, bvia, gm or mnc, or a file's path")
-        ->capture_default_str();
-    command.add_option("--bytes", options.bytes, "A message's length")->capture_default_str();
-    command.add_option("--clock", options.clock, "The NIC's clock in MHz");
-    command
-        .add_option("--locality", options.locality,
-                    "good or poor: does a NIC that translates find addresses in its cache?")
-        ->capture_default_str();
-    command.add_flag("--json", options.json, "As JSON");
-}
-
 void add_flows_command(CLI::App& sim, int& status) {
     auto options = std::make_shared<FlowsOptions>();
     options->machine = "xeon-700";
@@ -399,6 +314,9 @@ void add_sim_command(CLI::App& app, int& status) {
                        run_window);
     add_stream_command(*command, status, "pingpong", "A message there and back", run_pingpong);
     add_flows_command(*command, status);
+    add_sim_reproduce_command(*command, status);
+    add_sim_trace_command(*command, status);
+    add_sim_ablate_command(*command, status);
 }
 
 }  // namespace via::tool

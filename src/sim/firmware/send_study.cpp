@@ -148,6 +148,7 @@ class OneSend {
     Task<> send(std::uint64_t bytes) {
         const Time begun = simulation_.now();
         {
+            const Hold access = co_await memory_.access();
             const NicMemory::Use use(memory_, static_cast<double>(send_rate_.per_second()));
             co_await simulation_.delay(send_rate_.time_for(bytes));
         }
@@ -155,6 +156,7 @@ class OneSend {
     }
 
     Task<> move(Toward toward, std::uint64_t bytes, std::string_view label) {
+        const Hold access = co_await memory_.access();
         const NicMemory::Use use(memory_, bus_.rate(toward));
         co_await bus_.transfer(fetching_, toward, bytes, label, 0);
     }

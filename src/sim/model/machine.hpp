@@ -28,6 +28,10 @@ struct Machine {
     double store_overhead = 0;    ///< ns for one from NIC to host
     double send_gap = 0;          ///< ns between two packets of one NIC
     double transfer_latency = 0;  ///< ns from the start of a DMA to its first byte
+
+    /// No parameter of a real machine but an ablation: without it every master has a bus of its
+    /// own.
+    bool masters_share_bus = true;
 };
 
 [[nodiscard]] std::span<const Declaration<Machine>> machine_parameters();

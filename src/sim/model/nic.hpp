@@ -15,6 +15,10 @@ struct Nic {
     double link = 0;                ///< MB/s
     double packet_header = 0;       ///< bytes on the link besides the data
     double hop = 0;                 ///< ns from NIC to NIC through one switch
+
+    /// No parameter of a real NIC but an ablation: all DMA engines together make one access a
+    /// clock.
+    bool engines_share_access = false;
 };
 
 [[nodiscard]] std::span<const Declaration<Nic>> nic_parameters();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sim/core/resource.hpp"
 #include "sim/core/signal.hpp"
 #include "sim/core/simulation.hpp"
 #include "sim/model/nic.hpp"
@@ -18,6 +19,8 @@ class NicMemory {
 
     /// Bytes a second that one DMA engine moves at most.
     [[nodiscard]] double engine_rate() const noexcept { return engine_rate_; }
+    /// What an engine holds while it moves data. It waits only if the engines share one access.
+    [[nodiscard]] Acquisition access() noexcept { return engine_accesses_.acquire(); }
     /// How much of the processor's speed is left while engines move data.
     [[nodiscard]] double processor_share() const noexcept {
         return std::clamp(accesses_ - taken_, least_share, 1.0);
@@ -49,6 +52,8 @@ class NicMemory {
   private:
     /// However busy the memory is, now and then the processor has its turn.
     static constexpr double least_share = 0.05;
+    /// Host, sending and receiving.
+    static constexpr std::uint32_t most_engines = 3;
     void change(double accesses) {
         taken_ += accesses;
         changed_.pulse();
@@ -58,6 +63,7 @@ class NicMemory {
     double accesses_;
     double engine_rate_;
     double taken_ = 0;
+    Resource engine_accesses_;
     Signal changed_;
 };
 

@@ -15,7 +15,8 @@ PciBus::PciBus(Simulation& simulation, const Machine& machine, std::string name)
       pio_unit_(static_cast<std::uint64_t>(machine.pio_unit)),
       fetch_overhead_(nanoseconds(machine.fetch_overhead)),
       store_overhead_(nanoseconds(machine.store_overhead)),
-      pio_per_byte_(machine.pio_per_byte) {}
+      pio_per_byte_(machine.pio_per_byte),
+      shared_(machine.masters_share_bus) {}
 
 double PciBus::rate(Toward toward) const noexcept {
     const Time overhead = toward == Toward::Nic ? fetch_overhead_ : store_overhead_;
@@ -31,7 +32,8 @@ Task<> PciBus::transfer(Requester master, Toward toward, std::uint64_t bytes,
     while (moved < bytes) {
         const std::uint64_t now = std::min(burst_, bytes - moved);
         const Time data = peak_.time_for(moved + now) - peak_.time_for(moved);
-        Hold hold = co_await master.acquire(label, message);
+        Hold hold;
+        if (shared_) hold = co_await master.acquire(label, message);
         co_await simulation_.delay(overhead + data);
         moved += now;
     }
@@ -45,7 +47,8 @@ Task<> PciBus::write_by_processor(Requester master, std::uint64_t bytes, std::st
         const std::uint64_t now = std::min(pio_unit_, copied - written);
         const Time data = nanoseconds(pio_per_byte_ * static_cast<double>(written + now)) -
                           nanoseconds(pio_per_byte_ * static_cast<double>(written));
-        Hold hold = co_await master.acquire(label, message);
+        Hold hold;
+        if (shared_) hold = co_await master.acquire(label, message);
         co_await simulation_.delay(data);
         written += now;
     }

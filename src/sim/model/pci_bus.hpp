@@ -41,6 +41,7 @@ class PciBus {
     Time fetch_overhead_;
     Time store_overhead_;
     double pio_per_byte_;
+    bool shared_;  ///< else nobody waits for another
 };
 
 }  // namespace via::sim
