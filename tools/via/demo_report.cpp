@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "demo_report.hpp"
 
-#include <errno.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "gnuplot.hpp"
 #include "plot.hpp"
 #include "size_list.hpp"
-#include "supervisor.hpp"
 #include "text_table.hpp"
 
 namespace via::tool {
@@ -32,36 +29,6 @@ PlotSeries series(const DemoReport& report, const char* name, const char* symbol
     for (const auto& [bytes, row] : report.rows)
         one.points.push_back({static_cast<double>(bytes), row.*member});
     return one;
-}
-
-base::Result<void> write_file(const std::string& path, const std::string& text) {
-    std::ofstream file(path, std::ios::trunc);
-    file << text;
-    file.close();
-    if (!file) return base::system_error(errno, fmt::format("writing {}", path));
-    return {};
-}
-
-/// In a supervised process: it may hang, and it may not be there.
-base::Result<void> run_gnuplot(const std::string& script) {
-    bool missing = false;
-    SupervisorOptions options;
-    options.quiet_limit = 20'000'000'000;
-    options.show_progress = false;
-    options.on_report = [&](const nlohmann::json& report) {
-        missing = missing || report.contains("missing");
-    };
-    auto outcome =
-        run_sides({{"plotting",
-                    {},
-                    [&](SideReporter& reporter) -> base::Result<void> {
-                        execlp("gnuplot", "gnuplot", script.c_str(), static_cast<char*>(nullptr));
-                        if (errno == ENOENT) reporter.report({{"missing", true}});
-                        return base::system_error(errno, "starting gnuplot");
-                    }}},
-                  options);
-    if (missing) return {base::Code::NotFound, "gnuplot is not installed (Debian: gnuplot-nox)"};
-    return outcome;
 }
 
 }  // namespace
@@ -161,10 +128,7 @@ unset multiplot
 
 base::Result<void> write_files(const DemoReport& report, const nlohmann::json& information,
                                const std::string& folder) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error)
-        return base::system_error(error.value(), fmt::format("creating the folder {}", folder));
+    if (auto made = make_folder(folder); !made) return made;
     nlohmann::json all = to_json(report);
     all["machine"] = information["machine"];
     all["version"] = information["version"];
