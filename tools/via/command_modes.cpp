@@ -108,7 +108,9 @@ void add_modes_command(CLI::App& app, int& status) {
     command->add_option("--bytes,--sizes", options->bytes, "Message sizes, up to 64k")
         ->capture_default_str();
     command->add_flag("--quick", options->quick, "Fewer rounds");
-    command->add_option("--rounds", options->rounds, "How often to go through all (default: 25, quick 9)")
+    command
+        ->add_option("--rounds", options->rounds,
+                     "How often to go through all (default: 25, quick 9)")
         ->check(CLI::Range(1U, 10000U));
     command
         ->add_option("--messages", options->messages,

@@ -218,7 +218,7 @@ class Runner {
 
     bool run_client(Block block, const Way& way, std::uint64_t bytes, std::uint32_t count,
                     Samples& samples) {
-        const auto contents = block == Block::Check ? Contents::Pattern : Contents::Stamp;
+        const auto contents = block == Block::Check ? Contents::Checked : Contents::Fresh;
         const std::uint32_t untimed = block == Block::Check ? 0 : lead;
         for (std::uint32_t i = 0; i < untimed + count; ++i) {
             const std::uint64_t number = ++number_;
@@ -262,7 +262,7 @@ class Runner {
     }
 
     bool run_server(Block block, const Way& way, std::uint64_t bytes, std::uint32_t count) {
-        const auto contents = block == Block::Check ? Contents::Pattern : Contents::Stamp;
+        const auto contents = block == Block::Check ? Contents::Checked : Contents::Fresh;
         const std::uint64_t end = number_ + count + (block == Block::Check ? 0 : lead);
         while (number_ < end) {
             const std::uint64_t number = ++number_;

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pattern.hpp"
-
 namespace via::tool {
 namespace {
 
@@ -52,7 +50,7 @@ WaySide::WaySide(const Parts& parts)
 void WaySide::prepare(const Way& way, std::uint64_t number, std::uint64_t bytes,
                       Contents contents) {
     MessageSlot& slot = outgoing_.slot(way.fetch, number);
-    if (contents == Contents::Pattern)
+    if (contents == Contents::Checked)
         fill_pattern(slot.data.data(), bytes, number);
     else
         fill_stamp(slot.data.data(), bytes, number);
@@ -118,7 +116,7 @@ bool WaySide::receive(const Way& way, std::uint64_t number, std::uint64_t bytes,
 
 bool WaySide::verify(std::uint64_t number, std::uint64_t bytes, Contents contents) {
     const std::byte* data = final_place_->data();
-    if (contents == Contents::Stamp) {
+    if (contents == Contents::Fresh) {
         if (has_stamp(data, bytes, number)) return true;
         problem_ = fmt::format("message {} of {} bytes arrived with wrong contents", number, bytes);
         return false;

@@ -15,18 +15,13 @@
 #include "modes/ring_carrier.hpp"
 #include "modes/way.hpp"
 #include "modes/way_memory.hpp"
+#include "pattern.hpp"
 
 namespace via::tool {
 
 /// What the receiver of a direction tells its sender, in memory that both map.
 struct alignas(base::cache_line) EndSignal {
     std::atomic<std::uint64_t> number{0};  ///< of the last message that lies at its final place
-};
-
-/// What a message holds.
-enum class Contents {
-    Stamp,    ///< one word again and again, quickly written; three places are compared
-    Pattern,  ///< every byte by its place; all are compared
 };
 
 class WaySide {
@@ -55,7 +50,7 @@ class WaySide {
     /// Takes the next message to its final place, and says so with `signal_end`.
     [[nodiscard]] bool receive(const Way& way, std::uint64_t number, std::uint64_t bytes,
                                bool signal_end);
-    /// Compares what lies at the final place.
+    /// Compares what lies at the final place: Checked all of it, Fresh a few bytes.
     [[nodiscard]] bool verify(std::uint64_t number, std::uint64_t bytes, Contents contents);
 
     /// Why one of them said no.
