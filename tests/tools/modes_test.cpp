@@ -36,7 +36,7 @@ struct RingPair {
     static constexpr std::uint32_t frame_lines = 32;
     static constexpr std::uint32_t direction_bytes = 128 << 10;
     struct Free {
-        void operator()(std::byte* memory) const { free(memory); }
+        void operator()(std::byte* made) const { free(made); }
     };
     std::unique_ptr<std::byte, Free> memory{[] {
         auto* made = static_cast<std::byte*>(aligned_alloc(4096, 2 * direction_bytes));

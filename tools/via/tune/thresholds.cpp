@@ -95,7 +95,7 @@ class Study {
         // A chunk is at most a quarter of the ring.
         const std::uint64_t most = std::min<std::uint64_t>(
             legal_range(chunk_name).second, base::Settings::get().number("VIA_SHM_RING_BYTES") / 4);
-        for (const std::uint64_t candidate : {1024, 2048, 4096, 8192, 16384, 32768})
+        for (std::uint64_t candidate = 1024; candidate <= 32768; candidate *= 2)
             if (candidate <= most && candidate != now_.chunk_bytes) candidates.push_back(candidate);
         return candidates;
     }
