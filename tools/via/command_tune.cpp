@@ -105,9 +105,13 @@ Result<void> store(const std::string& path, const NewSettings& values) {
                                fmt::format("measured {} on {}", today(), machine_text())));
 }
 
-/// A variable of the environment wins over what is stored.
-std::vector<std::string> hidden_by_environment(const NewSettings& values) {
+/// Why what is stored may have no effect: a variable of the environment wins over the file, and a
+/// forced path over thresholds.
+std::vector<std::string> what_hides(const NewSettings& values) {
     std::vector<std::string> sentences;
+    if (const std::string& path = base::Settings::get().text("VIA_SHM_PATH"); path != "auto")
+        sentences.push_back(
+            fmt::format("VIA_SHM_PATH is {}, which rules some paths out; all were measured", path));
     for (const auto& [name, value] : values)
         if (const char* set = getenv(name.c_str()); set != nullptr && *set != '\0')
             sentences.push_back(fmt::format(
@@ -154,7 +158,7 @@ Result<void> run(const Options& options) {
     const bool stores = !options.dry_run && !values.empty();
     if (stores)
         if (auto stored = store(file.value(), values); !stored) return stored;
-    const std::vector<std::string> hidden = hidden_by_environment(values);
+    const std::vector<std::string> hidden = what_hides(values);
 
     if (options.json) {
         nlohmann::json to_store = nlohmann::json::object();
