@@ -270,11 +270,12 @@ class Study {
         const auto chunk_points = points_of(MemoryKind::Heap, chunk_sizes);
         if (points.empty() && chunk_points.empty()) return {};
 
-        // The chunks are judged by themselves, under the new thresholds.
+        // All that is new beside all that was; the chunks besides by themselves, because the sizes
+        // that they matter to are those that the new thresholds leave to the ring.
         Thresholds without_chunk = chosen_;
         without_chunk.chunk_bytes = now_.chunk_bytes;
         std::vector<DeviceSetting> settings{{as_environment(now_), points},
-                                            {as_environment(without_chunk), points}};
+                                            {as_environment(chosen_), points}};
         if (!chunk_points.empty()) {
             settings.push_back({as_environment(without_chunk), chunk_points});
             settings.push_back({as_environment(chosen_), chunk_points});

@@ -43,7 +43,7 @@ std::string draw_sizes(const std::vector<SizeCosts>& sizes, const std::string& f
         const SizeCosts& size = sizes[i];
         const Comparison comparison = compare(size);
         std::string remark(to_text(comparison.verdict));
-        if (i < changes.size() && !changes[i]) remark += " (does not change)";
+        if (i < changes.size() && !changes[i]) remark += " (same path)";
         table.add_row({format_size(size.bytes),
                        fmt::format("{:.3f}", median(size.first.one_way_us)),
                        fmt::format("{:.3f}", median(size.second.one_way_us)),
