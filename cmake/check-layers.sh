@@ -66,10 +66,14 @@ END {
             }
             to = layer_of(target)
             if (to == "") {
-                # <system headers>, or a neighbour in the same folder.
+                # <system headers>, or a neighbour: in the same folder or below that of its tool.
                 neighbour = file
                 sub(/[^\/]*$/, target, neighbour)
                 if (!quoted || (getline line < neighbour) >= 0) { close(neighbour); continue }
+                if (match(file, /^tools\/[^\/]*\//)) {
+                    neighbour = substr(file, 1, RLENGTH) target
+                    if ((getline line < neighbour) >= 0) { close(neighbour); continue }
+                }
                 offence(file ":" number, "includes " target ", which is in no layer")
                 continue
             }

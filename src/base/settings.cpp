@@ -306,6 +306,14 @@ std::string allowed_values(const SettingDeclaration& declaration) {
     return result;
 }
 
+std::string user_settings_file() {
+    if (const char* named = std::getenv("VIA_CONFIG"); named != nullptr && *named != '\0')
+        return named;
+    const std::vector<std::string> files = default_files(true);
+    // The last is the system's.
+    return files.size() > 1 ? files.front() : std::string();
+}
+
 const Settings& Settings::get() {
     // Never destroyed: threads may still ask while the process exits.
     static const Settings& settings = *new Settings(read_for_this_process());

@@ -38,6 +38,10 @@ struct SettingValue {
 /// What a user may write: "4k to 16m, a power of two", "auto, kmem, cma or ring", ...
 [[nodiscard]] std::string allowed_values(const SettingDeclaration& declaration);
 
+/// The settings file of this user, whether it exists or not: VIA_CONFIG, else the one in the user's
+/// configuration folder. Empty: the user has no home.
+[[nodiscard]] std::string user_settings_file();
+
 /// All settings as they hold in this process: read once, at first use.
 class Settings {
   public:

@@ -245,6 +245,30 @@ TEST(SettingsFile, BytesThatAreNoTextDoNotReachTheTerminal) {
     }
 }
 
+TEST(SettingsFile, TheUsersIsTheNamedOneOrTheOneInTheHome) {
+    struct Kept {
+        explicit Kept(const char* variable) : name(variable) {
+            if (const char* now = std::getenv(variable); now != nullptr) value = now;
+        }
+        ~Kept() { setenv(name, value.c_str(), 1); }
+        Kept(const Kept&) = delete;
+        Kept& operator=(const Kept&) = delete;
+        const char* name;
+        std::string value;  // empty is as good as not set
+    };
+    const Kept config("VIA_CONFIG");
+    const Kept folder("XDG_CONFIG_HOME");
+    const Kept home("HOME");
+    setenv("VIA_CONFIG", "/some/where.conf", 1);
+    EXPECT_EQ(user_settings_file(), "/some/where.conf");
+    setenv("VIA_CONFIG", "", 1);
+    setenv("XDG_CONFIG_HOME", "/config", 1);
+    EXPECT_EQ(user_settings_file(), "/config/viaduct/viaduct.conf");
+    setenv("XDG_CONFIG_HOME", "not/absolute", 1);
+    setenv("HOME", "/home/me", 1);
+    EXPECT_EQ(user_settings_file(), "/home/me/.config/viaduct/viaduct.conf");
+}
+
 TEST(Settings, ContradictionsAreSettled) {
     const Settings low_water = from_environment({"VIA_PD_SMALL_RING=32", "VIA_PD_LOW_WATER=32"});
     EXPECT_EQ(low_water.number("VIA_PD_LOW_WATER"), 8u);

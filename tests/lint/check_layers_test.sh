@@ -45,6 +45,17 @@ fresh_tree
 expect 0 "8 files obey" "a right tree"
 
 fresh_tree
+mkdir "$work/tools/via/parts"
+printf '#include "parts/part.hpp"\n#include "plot.hpp"\n' >"$work/tools/via/parts/part.cpp"
+echo '#pragma once' >"$work/tools/via/parts/part.hpp"
+expect 0 "10 files obey" "a tool's own folder"
+
+fresh_tree
+mkdir "$work/tools/via/parts"
+echo '#include "parts/other.hpp"' >"$work/tools/via/parts/part.cpp"
+expect 1 "parts/other.hpp, which is in no layer" "what is not in a tool's own folder"
+
+fresh_tree
 echo '#include "na/agent.hpp"' >>"$work/src/base/log.hpp"
 expect 1 "src/base/log.hpp:2: base may not include na" "upwards"
 

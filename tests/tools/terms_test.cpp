@@ -15,6 +15,7 @@ TEST(Terms, SurviveTheWayThroughJson) {
     session.operation = Operation::RdmaRead;
     session.completion_queue = true;
     session.check = true;
+    session.fresh = true;
     session.idle_vis = 256;
     const auto same = session_terms_from(nlohmann::json::parse(to_json(session).dump()));
     ASSERT_TRUE(same);

@@ -25,15 +25,6 @@ std::string drawn(const std::string& base_path, const std::string& plot) {
 
 }  // namespace
 
-std::string gnuplot_quoted(const std::string& text) {
-    std::string quoted = "'";
-    for (const char letter : text) {
-        quoted += letter;
-        if (letter == '\'') quoted += letter;
-    }
-    return quoted + "'";
-}
-
 std::string chart_script(const CurveChart& chart, const std::string& base_path) {
     std::string script = common(chart.title, chart.y_title);
     script += "set xlabel 'bytes'\nset logscale x 2\nset format x \"%.0b%B\"\n";

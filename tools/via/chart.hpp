@@ -38,7 +38,4 @@ struct BarChart {
 [[nodiscard]] base::Result<void> draw_script(const std::string& script,
                                              const std::string& base_path);
 
-/// A word in gnuplot's quotes that mean nothing but themselves.
-[[nodiscard]] std::string gnuplot_quoted(const std::string& text);
-
 }  // namespace via::tool

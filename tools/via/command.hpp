@@ -27,6 +27,8 @@ void add_stat_command(CLI::App& app, int& status);
 void add_agent_command(CLI::App& app, int& status);
 void add_demo_command(CLI::App& app, int& status);
 void add_sim_command(CLI::App& app, int& status);
+void add_modes_command(CLI::App& app, int& status);
+void add_tune_command(CLI::App& app, int& status);
 void add_version_command(CLI::App& app, int& status);
 
 /// Says it on standard error and returns status_failed.

@@ -317,6 +317,7 @@ void add_sim_command(CLI::App& app, int& status) {
     add_sim_reproduce_command(*command, status);
     add_sim_trace_command(*command, status);
     add_sim_ablate_command(*command, status);
+    add_sim_ring_command(*command, status);
 }
 
 }  // namespace via::tool

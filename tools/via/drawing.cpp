@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "chart.hpp"
+#include "result_files.hpp"
 
 namespace via::tool {
 namespace {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "pattern.hpp"
 #include "terms.hpp"
 #include "vipl_objects.hpp"
 
@@ -201,6 +202,14 @@ decltype(auto) with_mode(WaitMode mode, const Body& body) {
             break;
     }
     return body.template operator()<WaitMode::PollDirect>();
+}
+
+/// The same for what happens to the contents of messages.
+template <class Body>
+decltype(auto) with_contents(const SessionTerms& terms, const Body& body) {
+    if (terms.check) return body.template operator()<Contents::Checked>();
+    if (terms.fresh) return body.template operator()<Contents::Fresh>();
+    return body.template operator()<Contents::Same>();
 }
 
 }  // namespace via::tool

@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
     add_agent_command(app, status);
     add_demo_command(app, status);
     add_sim_command(app, status);
+    add_modes_command(app, status);
+    add_tune_command(app, status);
     add_version_command(app, status);
     try {
         app.parse(argc, argv);

@@ -47,8 +47,8 @@ TestTerms test_terms(const MeasurementOptions& options, Program program, std::ui
     if (program == Program::Pingpong) return terms;
     terms.window = options.window.value_or(default_window(bytes));
     terms.buffers = options.buffers.value_or(default_buffers(bytes, terms.window));
-    // Contents can only be checked while they are not overwritten.
-    if (options.check) terms.buffers = terms.window;
+    // Contents can only be written and checked while no other message is under way in the buffer.
+    if (options.check || options.fresh) terms.buffers = terms.window;
     terms.buffers = std::min(terms.buffers, terms.window);
     return terms;
 }
@@ -164,7 +164,12 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
         .add_option("--idle-vis", options.idle_vis,
                     "Further connected VIs on the same completion queue (implies --cq)")
         ->check(CLI::Range(0U, most_idle_vis));
-    command.add_flag("--check", options.check, "Verify every byte (and measure that too)");
+    auto* check =
+        command.add_flag("--check", options.check, "Verify every byte (and measure that too)");
+    command
+        .add_flag("--fresh", options.fresh,
+                  "Write each message anew before it is sent (and measure that too)")
+        ->excludes(check);
     if (pingpong) {
         command
             .add_option("--batch", options.batch,
@@ -213,11 +218,15 @@ Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program
     plan.terms.completion_queue = options.completion_queue || options.idle_vis.has_value();
     plan.terms.idle_vis = options.idle_vis.value_or(0);
     plan.terms.check = options.check;
+    plan.terms.fresh = options.fresh;
     if (plan.terms.operation == Operation::RdmaRead &&
         plan.terms.reliability == Reliability::Unreliable)
         return misuse("there is no RDMA read without reliability; give --reliability delivery");
-    if (options.check && options.buffers)
-        return misuse("--check needs a buffer for each message under way; leave --buffers out");
+    if ((options.check || options.fresh) && options.buffers)
+        return misuse(
+            "--check and --fresh need a buffer for each message under way; leave --buffers out");
+    if (options.fresh && plan.terms.operation != Operation::Send)
+        return misuse("--fresh is for --operation send");
 
     auto sizes = parse_size_list(options.bytes);
     if (!sizes) return std::move(sizes).error();
@@ -327,6 +336,7 @@ std::string headline(const MeasurementOptions& options, Program program) {
         line += fmt::format(", through a completion queue with {} further VIs",
                             options.idle_vis.value_or(0));
     if (options.check) line += ", every byte checked";
+    if (options.fresh) line += ", each message written anew";
     if (is_simulated(options.device))
         line += fmt::format(", simulated: {} in {}", options.firmware.value_or("myvia"),
                             options.machine.value_or("the paper's machine"));

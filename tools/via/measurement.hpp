@@ -36,6 +36,7 @@ struct MeasurementOptions {
     std::optional<std::uint32_t> idle_vis;
     bool completion_queue = false;
     bool check = false;
+    bool fresh = false;
     std::optional<std::uint32_t> window;
     std::optional<std::uint32_t> buffers;
     std::optional<std::uint32_t> batch;

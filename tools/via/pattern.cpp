@@ -18,6 +18,10 @@ std::uint64_t word_at(std::uint64_t number, std::uint64_t index) {
 
 }  // namespace
 
+void write_anew(std::byte* buffer, std::size_t bytes, std::uint64_t number) {
+    std::memset(buffer, static_cast<int>(number & 0xFF), bytes);
+}
+
 void fill_pattern(std::byte* buffer, std::size_t bytes, std::uint64_t number) {
     for (std::size_t offset = 0; offset < bytes; offset += 8) {
         const std::uint64_t word = word_at(number, offset);

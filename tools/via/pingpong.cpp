@@ -152,7 +152,7 @@ class Checker {
     std::size_t bytes_;
 };
 
-template <bool check, class Transport>
+template <Contents contents, class Transport>
 bool client_loop(Endpoint& endpoint, const SessionTerms& session, const PingpongRun& run,
                  std::span<std::uint64_t> samples, std::atomic<std::uint64_t>& progress) {
     Transport transport(endpoint);
@@ -164,10 +164,12 @@ bool client_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
     while (number < end) {
         const std::uint64_t batch_end = std::min<std::uint64_t>(end, number + run.batch);
         for (; number < batch_end; ++number) {
-            if constexpr (check) checker.before_start(number);
+            if constexpr (contents == Contents::Checked) checker.before_start(number);
+            if constexpr (contents == Contents::Fresh)
+                write_anew(endpoint.send_buffer(0), endpoint.terms().bytes, number);
             if (!transport.start(number) || !transport.finish(number)) [[unlikely]]
                 return false;
-            if constexpr (check)
+            if constexpr (contents == Contents::Checked)
                 if (!checker.after_finish(number)) return false;
         }
         const base::Nanoseconds now = program_now();
@@ -178,7 +180,7 @@ bool client_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
     return transport.end();
 }
 
-template <bool check, class Transport>
+template <Contents contents, class Transport>
 bool server_loop(Endpoint& endpoint, const SessionTerms& session, const PingpongRun& run,
                  std::atomic<std::uint64_t>& progress) {
     Transport transport(endpoint);
@@ -187,10 +189,12 @@ bool server_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
     for (std::uint64_t number = run.first; number < end; ++number) {
         if (!transport.finish(number)) [[unlikely]]
             return false;
-        if constexpr (check) {
+        if constexpr (contents == Contents::Checked) {
             if (!checker.after_finish(number)) return false;
             checker.before_start(number);
         }
+        if constexpr (contents == Contents::Fresh)
+            write_anew(endpoint.send_buffer(0), endpoint.terms().bytes, number);
         if (!transport.start(number)) [[unlikely]]
             return false;
         if (number % sign_of_life == 0) progress.fetch_add(1, std::memory_order_relaxed);
@@ -203,9 +207,9 @@ bool server_loop(Endpoint& endpoint, const SessionTerms& session, const Pingpong
 bool run_pingpong_client(Endpoint& endpoint, const SessionTerms& session, const PingpongRun& run,
                          std::span<std::uint64_t> samples, std::atomic<std::uint64_t>& progress) {
     const auto loop = [&]<class Transport>() {
-        return session.check
-                   ? client_loop<true, Transport>(endpoint, session, run, samples, progress)
-                   : client_loop<false, Transport>(endpoint, session, run, samples, progress);
+        return with_contents(session, [&]<Contents contents>() {
+            return client_loop<contents, Transport>(endpoint, session, run, samples, progress);
+        });
     };
     if (polls_memory(session)) return loop.template operator()<MemoryTransport>();
     return with_mode(wait_mode(session), [&]<WaitMode mode>() {
@@ -222,8 +226,9 @@ bool run_pingpong_server(Endpoint& endpoint, const SessionTerms& session, const 
         return true;
     }
     const auto loop = [&]<class Transport>() {
-        return session.check ? server_loop<true, Transport>(endpoint, session, run, progress)
-                             : server_loop<false, Transport>(endpoint, session, run, progress);
+        return with_contents(session, [&]<Contents contents>() {
+            return server_loop<contents, Transport>(endpoint, session, run, progress);
+        });
     };
     if (polls_memory(session)) return loop.template operator()<MemoryTransport>();
     return with_mode(wait_mode(session), [&]<WaitMode mode>() {

@@ -51,4 +51,13 @@ base::Result<void> run_gnuplot(const std::string& script_path) {
     return outcome;
 }
 
+std::string gnuplot_quoted(std::string_view text) {
+    std::string quoted = "'";
+    for (const char letter : text) {
+        quoted += letter;
+        if (letter == '\'') quoted += letter;
+    }
+    return quoted + "'";
+}
+
 }  // namespace via::tool

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
@@ -13,5 +14,7 @@ namespace via::tool {
 [[nodiscard]] base::Result<void> write_text_file(const std::string& path, const std::string& text);
 /// NotFound: gnuplot is not installed.
 [[nodiscard]] base::Result<void> run_gnuplot(const std::string& script_path);
+/// A string in gnuplot's single quotes, in which nothing else has a meaning.
+[[nodiscard]] std::string gnuplot_quoted(std::string_view text);
 
 }  // namespace via::tool

@@ -174,6 +174,7 @@ class Client {
         result["completion_queue"] = plan_.terms.completion_queue;
         result["idle_vis"] = plan_.terms.idle_vis;
         result["checked"] = plan_.terms.check;
+        result["fresh"] = plan_.terms.fresh;
         result["buffers"] = test.terms.buffers;
         result["repetitions"] = test.repetitions;
     }

@@ -11,5 +11,6 @@ namespace via::tool {
 void add_sim_reproduce_command(CLI::App& sim, int& status);
 void add_sim_trace_command(CLI::App& sim, int& status);
 void add_sim_ablate_command(CLI::App& sim, int& status);
+void add_sim_ring_command(CLI::App& sim, int& status);
 
 }  // namespace via::tool

@@ -106,6 +106,7 @@ nlohmann::json to_json(const SessionTerms& terms) {
             {"operation", to_text(terms.operation)},
             {"completion_queue", terms.completion_queue},
             {"check", terms.check},
+            {"fresh", terms.fresh},
             {"idle_vis", terms.idle_vis}};
 }
 
@@ -125,6 +126,7 @@ base::Result<SessionTerms> session_terms_from(const nlohmann::json& value) {
     terms.operation = reader.choice("operation", operations);
     terms.completion_queue = reader.flag("completion_queue");
     terms.check = reader.flag("check");
+    terms.fresh = reader.flag("fresh");
     terms.idle_vis = static_cast<std::uint32_t>(reader.number("idle_vis", 0, most_idle_vis));
     if (const auto problem = reader.problem()) return *problem;
     return terms;

@@ -30,6 +30,7 @@ struct SessionTerms {
     Operation operation = Operation::Send;
     bool completion_queue = false;  ///< receives complete through a completion queue
     bool check = false;             ///< verify every byte
+    bool fresh = false;             ///< each message is written anew before it is sent
     std::uint32_t idle_vis = 0;     ///< further connected VIs on the same completion queue
 };
 

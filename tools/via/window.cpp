@@ -18,7 +18,7 @@ std::uint32_t slot_of(const Link& link, const VIP_DESCRIPTOR* descriptor) {
 }
 
 /// The client of a stream of sends.
-template <WaitMode mode, bool check>
+template <WaitMode mode, Contents contents>
 bool send_stream(Endpoint& endpoint, std::uint64_t count, std::atomic<std::uint64_t>& progress) {
     Link& link = endpoint.link();
     const std::uint32_t window = endpoint.terms().window;
@@ -31,9 +31,11 @@ bool send_stream(Endpoint& endpoint, std::uint64_t count, std::atomic<std::uint6
         const auto burst = static_cast<std::uint32_t>(std::min<std::uint64_t>(
             {credits, link.send_slots - link.sends_under_way, burst_limit, count - posted}));
         for (std::uint32_t i = 0; i < burst; ++i) {
-            if constexpr (check)
+            if constexpr (contents == Contents::Checked)
                 fill_pattern(endpoint.send_buffer(endpoint.buffer_of_slot(slot)), bytes,
                              posted + i);
+            if constexpr (contents == Contents::Fresh)
+                write_anew(endpoint.send_buffer(endpoint.buffer_of_slot(slot)), bytes, posted + i);
             if (!post_send(link, &link.sends[slot])) [[unlikely]]
                 return false;
             if (++slot == link.send_slots) slot = 0;
@@ -228,8 +230,9 @@ bool run_window_client(Endpoint& endpoint, const SessionTerms& session, std::uin
             case Operation::Send:
                 break;
         }
-        return session.check ? send_stream<mode, true>(endpoint, count, progress)
-                             : send_stream<mode, false>(endpoint, count, progress);
+        return with_contents(session, [&]<Contents contents>() {
+            return send_stream<mode, contents>(endpoint, count, progress);
+        });
     });
 }
 
