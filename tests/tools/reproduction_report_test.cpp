@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reproduction_report.hpp"
+#include "result_files.hpp"
 
 #include <gtest/gtest.h>
 

@@ -68,7 +68,7 @@ TEST(Timeline, ShowsTheSevenStagesOfASend) {
     EXPECT_EQ(stages,
               (std::vector<std::string>{"processor: descriptor", "processor: start fetch",
                                         "host DMA: fetch", "processor: header", "send DMA: send",
-                                        "processor: status", "host DMA: status"}));
+                                        "processor: status", "host DMA: write status"}));
 }
 
 TEST(Timeline, LanesGoFromOneHostToTheOther) {

@@ -223,7 +223,7 @@ void add_lanai9(List& list) {
             "the link; BVIA's pages overlap",
             [which = system](Laboratory& laboratory) { return laboratory.window(which, 32768); });
     list.between("LANai 9: bandwidth, MyVIA / BVIA, most of 512 bytes to 4 KB: nearly twice", "",
-                 1.7, 2.2, predicted, "messages overlap in MyVIA only; BVIA's costs are guessed",
+                 1.7, 2.2, fitted, "descriptor of bvia-lanai9; messages overlap in MyVIA only",
                  [](Laboratory& laboratory) {
                      return stream_ratios(laboratory, myvia9, bvia9, 512, 4096).most;
                  })
@@ -233,11 +233,12 @@ void add_lanai9(List& list) {
                    return stream_ratios(laboratory, myvia9, bvia9, 64, 8192).least;
                });
     list.order("LANai 9: bandwidth, GM / MyVIA, least of 512 bytes to 4 KB: slightly ahead", 0.99,
-               1.25, predicted, "costs of GM fitted on its latency", [](Laboratory& laboratory) {
+               1.25, fitted, "bookkeeping of gm-lanai9", [](Laboratory& laboratory) {
                    return stream_ratios(laboratory, gm9, myvia9, 512, 4096).least;
                });
     list.order("LANai 9: bandwidth, GM / MyVIA, most of 512 bytes to 4 KB: slightly ahead", 0.99,
-               1.25, predicted, "costs of GM fitted on its latency", [](Laboratory& laboratory) {
+               1.25, predicted, "costs of GM fitted on its latency and on 512 bytes",
+               [](Laboratory& laboratory) {
                    return stream_ratios(laboratory, gm9, myvia9, 512, 4096).most;
                });
     list.unprinted("LANai 9: one-way time of BVIA, 4 bytes", "µs", "guessed stage costs",

@@ -37,6 +37,8 @@ std::span<const Declaration<ViaFirmware>> via_firmware_parameters() {
         Declaration<F>{"stage", "cycles", 0, 1e6, &F::stage, "the state machine, for each stage"},
         Declaration<F>{"engine_lock", "cycles", 0, 1e6, &F::engine_lock,
                        "locking the host DMA engine while other messages want it; 0: no locks"},
+        Declaration<F>{"bookkeeping", "cycles", 0, 1e6, &F::bookkeeping,
+                       "for each message on each side, off its path: tokens, acknowledgements"},
         Declaration<F>{"largest_piece", "bytes", 64, 1 << 20, &F::largest_piece,
                        "moved by one DMA and sent as one packet"},
         Declaration<F>{"buffers", "buffers", 1, 64, &F::buffers,
@@ -127,6 +129,13 @@ Task<> ViaNic::write_status(std::uint64_t message) {
                                 "write status", message, std::move(engine));
 }
 
+/// In small portions, so that what is on a message's path hardly waits for it.
+Task<> ViaNic::keep_books(std::uint64_t message) {
+    constexpr double portion = 8;
+    for (double left = firmware_.bookkeeping; left > 0; left -= portion)
+        co_await hardware_.processor().work(std::min(left, portion), "bookkeeping", message);
+}
+
 // ---- sending: descriptor, start fetch, fetch, header, send, status, write status
 // -----------------
 
@@ -142,6 +151,7 @@ Task<> ViaNic::send_message(Message message, [[maybe_unused]] Hold turn) {
     // A chain has written it with the data.
     if (firmware_.chained <= 0 && !message.from_firmware) co_await write_status(number);
     if (message.transfer) message.transfer->sent();
+    co_await keep_books(number);
     --under_way_;
 }
 
@@ -285,6 +295,7 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     // And a short message may overtake a long one; the host hears of them in their order.
     const std::uint64_t place = arrival->second.turn;
     arriving_.erase(arrival);
+    if (firmware_.bookkeeping > 0) simulation_.spawn(keep_books(message));
     std::uint64_t& ended = ended_[packet.from];
     co_await await_turn(ended, place - 1);
     next_turn(ended);

@@ -40,6 +40,7 @@ struct ViaFirmware {
     /// Of the host DMA engine, which sending, receiving and status share: it is locked while it is
     /// set up, and that costs so much more while another message is in the pipelines. 0: no locks.
     double engine_lock = 0;
+    double bookkeeping = 0;        ///< for each message on each side, off its path: tokens and such
     double largest_piece = 0;      ///< bytes moved by one DMA and sent as one packet
     double buffers = 0;            ///< of NIC memory each way; 1: nothing overlaps in a message
     double overlaps_messages = 0;  ///< 1: the next message begins before this one is through
@@ -114,6 +115,7 @@ class ViaNic {
     Task<> receive_piece(Packet packet, Hold turn);
     Task<> store(const Packet& packet, Hold engine);
     Task<> write_status(std::uint64_t message);
+    Task<> keep_books(std::uint64_t message);
     Task<> fetch_descriptor(std::uint64_t message);
     Task<> find_page(double cycles_before, std::string_view label, std::uint64_t message);
     Task<> work(double cycles, std::string_view label, std::uint64_t message) {
