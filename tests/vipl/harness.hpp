@@ -50,9 +50,10 @@ inline constexpr VIP_ULONG infinite_32 = 0xFFFFFFFFUL;
 [[nodiscard]] const char* device();
 /// Is it a simulated NIC? All of its hosts are in one process.
 [[nodiscard]] bool simulated();
-#define NEEDS_TWO_PROCESSES()                                                                \
-    if (::via::test::simulated()) GTEST_SKIP() << "the hosts of a simulated NIC are in one " \
-                                                  "process"
+#define NEEDS_TWO_PROCESSES()                                  \
+    if (::via::test::simulated())                              \
+    GTEST_SKIP() << "the hosts of a simulated NIC are in one " \
+                    "process"
 /// Message memory of the tests: VIA_TEST_MEMORY=heap|kmem, heap unless told.
 [[nodiscard]] bool use_kmem();
 /// Fewer under a sanitizer.

@@ -284,8 +284,10 @@ Task<> ViaNic::receive_piece(Packet packet, [[maybe_unused]] Hold turn) {
     Hold engine = co_await lock_engine("store", message);
     co_await find_page(descriptor, "start store", message);
     if (first && packet.transfer) arrival->second.wanted = packet.transfer->match();
-    if (arrival->second.wanted) co_await store(packet, std::move(engine));
-    engine.release();
+    if (arrival->second.wanted)
+        co_await store(packet, std::move(engine));
+    else
+        engine.release();
     packet.buffer.release();
     --under_way_;
     --stores_;
@@ -321,7 +323,8 @@ Task<> ViaNic::store(const Packet& packet, Hold engine) {
         if (packet.bytes != 0)
             co_await hardware_.transfer(Toward::Host, packet.bytes, "store", message,
                                         std::move(engine));
-        engine.release();
+        else
+            engine.release();
         stored();
         if (packet.last) co_await write_status(message);
     }

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "crossing.hpp"
-#include "result_files.hpp"
 #include "modes/way.hpp"
+#include "result_files.hpp"
 #include "sim/parameters/catalogue.hpp"
 #include "size_list.hpp"
 #include "statistics.hpp"
@@ -345,7 +345,8 @@ Result<void> write_files(const ModesReport& report, const nlohmann::json& machin
     const std::string stem = (std::filesystem::path(folder) / "modes").string();
     nlohmann::json all = to_json(report);
     all["machine"] = machine;
-    if (auto written = write_text_file(stem + ".json", all.dump(2) + "\n"); !written) return written;
+    if (auto written = write_text_file(stem + ".json", all.dump(2) + "\n"); !written)
+        return written;
     if (auto written = write_text_file(stem + ".dat", data_file(report)); !written) return written;
     if (auto written = write_text_file(stem + ".gnuplot", gnuplot_script(report, stem)); !written)
         return written;
