@@ -95,13 +95,80 @@ TEST(SimCommand, NonsenseIsNamed) {
         {{"flows", "--flows", "around"}, "same or opposite"},
         {{"window", "--firmware", "mnc", "--policy", "random"}, "static, oneway or dynamic"},
         {{"window", "--firmware", "mnc", "--links", "0"}, "from 1 to 8"},
-        {{"window", "--firmware", "gm", "--links", "2"}, "mnc"},
+        {{"window", "--firmware", "myvia", "--links", "2"}, "mnc"},
+        {{"send", "--nic", "rhinet1", "--type", "User"}, "--type is for lanai4"},
+        {{"ring", "--small", "12"}, "power of two"},
+        {{"ring", "--small", "8", "--low-water", "8"}, "below the ring's size"},
+        {{"ring", "--messages", "0"}, "--messages is 0"},
         {{"window", "--locality", "some"}, "good or poor"},
         {{"pingpong", "--bytes", "0"}, "--bytes is 0"},
     };
     for (const auto& [arguments, word] : cases) {
         std::vector<std::string> all = arguments;
         all.insert(all.begin(), "sim");
+        const Outcome outcome = run(all);
+        EXPECT_EQ(outcome.status, 1) << word;
+        EXPECT_NE(outcome.errors.find(word), std::string::npos) << outcome.errors;
+    }
+}
+
+TEST(SimCommand, TheRingInterruptsAtItsMark) {
+    const auto one = simulated({"ring", "--small", "16", "--low-water", "4", "--messages", "200"});
+    EXPECT_GT(one["interrupts"].get<std::uint64_t>(), 0U);
+    EXPECT_GT(one["spilled"].get<std::uint64_t>(), 100U);
+    EXPECT_EQ(one["stalls"].get<std::uint64_t>(), 0U);
+    const auto often =
+        simulated({"ring", "--small", "16", "--low-water", "15", "--messages", "200"});
+    EXPECT_GT(often["interrupts"].get<std::uint64_t>(), one["interrupts"].get<std::uint64_t>());
+    EXPECT_GT(simulated({"ring", "--messages", "50"})["rings"].size(), 10U);
+}
+
+TEST(SimCommand, SeveralLinksAreMncs) {
+    const std::vector<std::string> two{"window", "--machine", "xeon-700", "--nic",
+                                       "lanai9", "--bytes",   "65536",    "--links",
+                                       "2",      "--policy",  "dynamic",  "--firmware"};
+    std::vector<std::string> as_gm = two;
+    as_gm.emplace_back("gm");
+    std::vector<std::string> as_mnc = two;
+    as_mnc.emplace_back("mnc");
+    EXPECT_EQ(simulated(as_gm)["mb_per_s"], simulated(as_mnc)["mb_per_s"]);
+}
+
+/// The same program source as on shm0, by the clock of the simulated host.
+TEST(SimulatedDevice, PingpongAndWindowRunOnIt) {
+    const Outcome pingpong = run({"pingpong", "--device", "lanai9", "--bytes", "4", "--json"});
+    ASSERT_EQ(pingpong.status, 0) << pingpong.errors;
+    EXPECT_NEAR(pingpong.json()["one_way_us"].get<double>(), 8.46, 8.46 * 0.02);
+    EXPECT_EQ(pingpong.json()["simulated"]["firmware"], "myvia");
+    const Outcome window =
+        run({"window", "--device", "lanai4", "--firmware", "bvia", "--bytes", "4096", "--json"});
+    ASSERT_EQ(window.status, 0) << window.errors;
+    const auto model = simulated({"window", "--machine", "p3-733", "--nic", "lanai4", "--firmware",
+                                  "bvia", "--bytes", "4096"});
+    EXPECT_NEAR(window.json()["mb_per_s"].get<double>(), model["mb_per_s"].get<double>(),
+                model["mb_per_s"].get<double>() * 0.03);
+}
+
+TEST(SimulatedDevice, EveryOperationAndEveryByte) {
+    for (const char* operation : {"send", "rdma-write", "rdma-read"}) {
+        const Outcome outcome =
+            run({"pingpong", "--device", "lanai4", "--bytes", "1,3000", "--operation", operation,
+                 "--check", "--iterations", "20", "--cq", "--json"});
+        EXPECT_EQ(outcome.status, 0) << operation << ": " << outcome.errors;
+    }
+}
+
+TEST(SimulatedDevice, NonsenseIsNamed) {
+    const std::pair<std::vector<std::string>, const char*> cases[] = {
+        {{"--device", "lanai9", "--firmware", "hvia"}, "hvia"},
+        {{"--device", "lanai9", "--machine", "pdp-11"}, "pdp-11"},
+        {{"--device", "lanai9", "--clock", "-3"}, "-3"},
+        {{"--device", "lanai9", "--server"}, "one process"},
+        {{"--firmware", "bvia"}, "simulated"},
+    };
+    for (const auto& [arguments, word] : cases) {
+        std::vector<std::string> all = arguments;
+        all.insert(all.begin(), "pingpong");
         const Outcome outcome = run(all);
         EXPECT_EQ(outcome.status, 1) << word;
         EXPECT_NE(outcome.errors.find(word), std::string::npos) << outcome.errors;

@@ -28,7 +28,7 @@ using base::Result;
 struct SendOptions {
     std::string machine = "p2-300";
     std::string nic = "lanai4";
-    std::string type = "User";
+    std::optional<std::string> type;
     std::uint64_t bytes = 4096;
     std::optional<double> clock;
     std::string burst;
@@ -49,10 +49,10 @@ void print_totals(const nlohmann::json& result) {
 
 Result<nlohmann::json> send_by_lanai(const SendOptions& options) {
     using Answer = Result<nlohmann::json>;
-    const auto type = sim::send_type(options.type);
+    const std::string name = options.type.value_or("User");
+    const auto type = sim::send_type(name);
     if (!type)
-        return Answer(Code::InvalidArgument, "there is no send type '" + options.type +
-                                                 "'; there are " +
+        return Answer(Code::InvalidArgument, "there is no send type '" + name + "'; there are " +
                                                  std::string(sim::send_type_names));
     if (options.clock || !options.burst.empty())
         return Answer(Code::InvalidArgument, "--clock and --burst are for rhinet1");
@@ -67,7 +67,7 @@ Result<nlohmann::json> send_by_lanai(const SendOptions& options) {
     if (!sent) return std::move(sent).error();
     const sim::SendBreakdown& parts = sent.value();
     nlohmann::json result = totals(parts.total(), options.bytes);
-    result["type"] = options.type;
+    result["type"] = name;
     result["host"] = {{"copy_structure_us", sim::in_microseconds(parts.copy_structure)},
                       {"copy_data_us", sim::in_microseconds(parts.copy_data)},
                       {"start_us", sim::in_microseconds(parts.start)},
@@ -88,6 +88,9 @@ void print_host_breakdown(const nlohmann::json& host) {
 
 Result<nlohmann::json> send_by_rhinet(const SendOptions& options) {
     using Answer = Result<nlohmann::json>;
+    if (options.type)
+        return Answer(Code::InvalidArgument,
+                      "--type is for lanai4; rhinet1 does everything in hardware");
     auto machine = sim::load_parameters(options.machine, "machine", sim::machine_parameters());
     if (!machine) return std::move(machine).error();
     auto nic = sim::load_parameters(options.nic, "nic", sim::rhinet_parameters());
@@ -163,10 +166,9 @@ void add_send_command(CLI::App& sim, int& status) {
         ->capture_default_str();
     command->add_option("--nic", options->nic, "lanai4 or rhinet1, or a file's path")
         ->capture_default_str();
-    command
-        ->add_option("--type", options->type,
-                     "Who gives the NIC what: " + std::string(sim::send_type_names))
-        ->capture_default_str();
+    command->add_option(
+        "--type", options->type,
+        "lanai4: who gives the NIC what: " + std::string(sim::send_type_names) + " (default User)");
     command->add_option("--bytes", options->bytes, "The message's length")->capture_default_str();
     command->add_option("--clock", options->clock, "rhinet1: its logic's clock in MHz (16 or 33)");
     command->add_option("--burst", options->burst,
@@ -181,7 +183,7 @@ void add_send_command(CLI::App& sim, int& status) {
 Result<void> refuse_links(const StreamOptions& options) {
     if (options.links.value_or(1) == 1 && options.policy.empty()) return {};
     return Result<void>(Code::InvalidArgument,
-                        "--links and --policy are for --firmware mnc, which runs on GM");
+                        "--links and --policy are for --firmware mnc and gm");
 }
 
 nlohmann::json about(const StreamOptions& options) {

@@ -22,7 +22,10 @@ Result<void> check_bytes(std::uint64_t bytes, std::uint64_t most) {
 }
 
 bool uses_mnc(const StreamOptions& options) {
-    return options.firmware == "mnc";
+    // GM with several links, or a policy for them, is MNC.
+    return options.firmware == "mnc" ||
+           (options.firmware == "gm" &&
+            (options.links.value_or(1) != 1 || !options.policy.empty()));
 }
 
 Result<sim::ViaSystem> load_system(const StreamOptions& options) {
