@@ -17,16 +17,16 @@ std::uint64_t next_connection() {
 
 }  // namespace
 
-NicVi::NicVi(std::shared_ptr<World> world, std::uint32_t host, ka::RmmtView rmmt,
-             std::uint32_t small_ring, std::uint32_t low_water)
-    : world_(std::move(world)),
+NicVi::NicVi(World& world, std::uint32_t host, ka::RmmtView rmmt, std::uint32_t small_ring,
+             std::uint32_t low_water)
+    : world_(world),
       host_(host),
       rmmt_(rmmt),
-      ring_(std::make_shared<DescriptorRing>(world_->cluster(), world_->cluster().host(host),
+      ring_(std::make_shared<DescriptorRing>(world_.cluster(), world_.cluster().host(host),
                                              small_ring, low_water)) {}
 
 model::ViaNic& NicVi::nic() noexcept {
-    return *world_->cluster().host(host_).nics[0];
+    return *world_.cluster().host(host_).nics[0];
 }
 
 void NicVi::connect(NicVi& one, NicVi& other, const ka::EndpointAttributes& of_one,
@@ -94,7 +94,7 @@ void NicVi::release_fenced() {
         for (const Chain& chain : fenced_)
             if (chain.head().operation == Operation::RdmaRead) ++waiting;
         if (fence && reads_ > waiting) return;
-        world_->cluster().simulation().spawn(post_now(std::move(fenced_.front())));
+        world_.cluster().simulation().spawn(post_now(std::move(fenced_.front())));
         fenced_.pop_front();
     }
 }
@@ -107,9 +107,9 @@ std::optional<HostNews> NicVi::take_news() {
 }
 
 void NicVi::complete(HostNews news) {
-    news.order = world_->next_news();
+    news.order = world_.next_news();
     news_.push_back(news);
-    world_->tell(host_);
+    world_.tell(host_);
 }
 
 void NicVi::complete_send(std::uint64_t number, std::uint32_t status, std::uint32_t length) {
@@ -123,7 +123,7 @@ void NicVi::complete_send(std::uint64_t number, std::uint32_t status, std::uint3
 
 void NicVi::report(EndpointEvent event) {
     events_ |= static_cast<std::uint32_t>(event);
-    world_->tell(host_);
+    world_.tell(host_);
 }
 
 void NicVi::arrival_ends() {

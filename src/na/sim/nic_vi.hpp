@@ -33,8 +33,8 @@ struct HostNews {
 
 class NicVi : public std::enable_shared_from_this<NicVi> {
   public:
-    NicVi(std::shared_ptr<World> world, std::uint32_t host, ka::RmmtView rmmt,
-          std::uint32_t small_ring, std::uint32_t low_water);
+    NicVi(World& world, std::uint32_t host, ka::RmmtView rmmt, std::uint32_t small_ring,
+          std::uint32_t low_water);
 
     struct Chain {
         std::uint64_t number = 0;  ///< of the work entry
@@ -93,7 +93,7 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     void complete_send(std::uint64_t number, std::uint32_t status, std::uint32_t length);
     void report(EndpointEvent event);
     /// A program may be looking at the memory that was written.
-    void memory_changes() { world_->tell(host_); }
+    void memory_changes() { world_.tell(host_); }
     /// Messages that have left the peer and have not ended here.
     void arrival_begins() noexcept { ++arrivals_; }
     void arrival_ends();
@@ -106,7 +106,7 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     void release_fenced();
     [[nodiscard]] model::Task<> post_now(Chain chain);
 
-    std::shared_ptr<World> world_;
+    World& world_;  ///< not owned: what is under way in a world ends with it
     std::uint32_t host_;
     ka::RmmtView rmmt_;
     std::shared_ptr<DescriptorRing> ring_;

@@ -46,9 +46,10 @@ base::Result<SimNicAgent::Place*> SimNicAgent::here() {
         attributes_ = common_->attributes(0);
     }
     if (world == nullptr) world = common_.get();
+    std::erase_if(places_, [](const auto& entry) { return entry.second.world.expired(); });
     Place& place = places_[world];
-    if (!place.world) {
-        place.world = world->shared_from_this();
+    if (!place.switchboard) {
+        place.world = world->weak_from_this();
         place.switchboard = std::make_unique<Switchboard>(*world);
     }
     return &place;
@@ -84,10 +85,11 @@ base::Result<std::unique_ptr<Endpoint>> SimNicAgent::create_endpoint(QueuePair& 
     const auto small = static_cast<std::uint32_t>(settings.number("VIA_PD_SMALL_RING"));
     const auto low_water = static_cast<std::uint32_t>(settings.number("VIA_PD_LOW_WATER"));
     const std::uint32_t host = host_here();
-    auto vi = std::make_shared<NicVi>(place.value()->world, host, agent_.rmmt(), small,
-                                      std::min(low_water, small - 1));
-    return std::unique_ptr<Endpoint>(std::make_unique<SimEndpoint>(
-        *this, place.value()->world, host, queues, owner, groups, std::move(vi)));
+    const std::shared_ptr<World> world = place.value()->world.lock();
+    auto vi =
+        std::make_shared<NicVi>(*world, host, agent_.rmmt(), small, std::min(low_water, small - 1));
+    return std::unique_ptr<Endpoint>(
+        std::make_unique<SimEndpoint>(*this, world, host, queues, owner, groups, std::move(vi)));
 }
 
 void SimNicAgent::add(SimEndpoint& endpoint) {

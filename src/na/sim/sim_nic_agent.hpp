@@ -59,9 +59,9 @@ class SimNicAgent final : public NicAgent {
     void go_on() { service_.start_ticking(); }
 
   private:
-    /// A world with what belongs to it here.
+    /// A world with what belongs to it here. It is forgotten when the world has gone.
     struct Place {
-        std::shared_ptr<World> world;
+        std::weak_ptr<World> world;
         std::unique_ptr<Switchboard> switchboard;
     };
     /// The calling thread's; with an error where there is none.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "ka/limits.hpp"
 #include "sim/parameters/catalogue.hpp"
 
 namespace via::na::sim {
@@ -70,7 +71,7 @@ World::World(std::string nic_name, const model::ViaSystem& system, std::uint32_t
         attributes.address = address_of(i);
         attributes.max_transfer_bytes = std::uint64_t{16} << 20;
         attributes.native_mtu = static_cast<std::uint64_t>(system.firmware.largest_piece);
-        attributes.max_vis = 1024;
+        attributes.max_vis = ka::Limits{}.vis;
         attributes.max_segments = 252;
         attributes.reliability_levels = unreliable | reliable_delivery | reliable_reception;
         attributes.rdma_read_levels = reliable_delivery | reliable_reception;
