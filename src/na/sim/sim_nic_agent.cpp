@@ -10,8 +10,8 @@
 namespace via::na::sim {
 namespace {
 
-/// Of one VI, before the others have theirs.
-constexpr int most_turns = 256;
+/// News that the service thread hands over in one call.
+constexpr int most_turns = 4096;
 
 base::Error not_here(const World& world, const std::string& wanted) {
     return {base::Code::InvalidArgument, "the simulated hosts have the NIC " + world.nic_name() +
@@ -116,11 +116,21 @@ bool SimNicAgent::service() {
         more = world->advance(lock);
     }
     const std::shared_lock guard(endpoints_mutex_);
+    std::vector<SimEndpoint*> waiting;
     for (SimEndpoint* endpoint : endpoints_)
-        for (int turns = 0; turns < most_turns && &endpoint->world() == world.get(); ++turns) {
-            if (!endpoint->has_news()) break;
-            endpoint->owner().progress();
-        }
+        if (&endpoint->world() == world.get() && endpoint->has_news()) waiting.push_back(endpoint);
+    // The oldest first, so that a completion queue gets them in their order.
+    const auto older = [](SimEndpoint* one, SimEndpoint* other) {
+        return one->oldest_news() < other->oldest_news();
+    };
+    for (int turns = 0; turns < most_turns && !waiting.empty(); ++turns) {
+        const auto next = std::min_element(waiting.begin(), waiting.end(), older);
+        const std::uint64_t before = (*next)->oldest_news();
+        (*next)->owner().progress();
+        // Nor if its VI takes none now: it is not connected, or not yet.
+        if (!(*next)->has_news() || (*next)->oldest_news() == before) waiting.erase(next);
+    }
+    more = more || !waiting.empty();
     return more;
 }
 
