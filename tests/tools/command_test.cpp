@@ -140,14 +140,12 @@ TEST_F(Commands, EveryOperationAtEveryReliabilityArrivesIntact) {
         for (const std::string reliability : {"unreliable", "delivery", "reception"}) {
             if (operation == "rdma-read" && reliability == "unreliable") continue;
             for (const std::string memory : {"heap", "kmem"}) {
-                const std::vector<std::string> common{"--device",      "shm0",
-                                                      "--operation",   operation,
-                                                      "--reliability", reliability,
-                                                      "--memory",      memory,
-                                                      "--iterations",  "50",
-                                                      "--repetitions", "1",
-                                                      "--bytes",       "1,8,100,4096,20000,300000",
-                                                      "--check"};
+                const std::vector<std::string> common{
+                    "--device",      "shm0",      "--operation", operation,
+                    "--reliability", reliability, "--memory",    memory,
+                    "--iterations",  "50",        "--warmup",    "5",
+                    "--repetitions", "1",         "--bytes",     "1,8,100,4096,20000,300000",
+                    "--check"};
                 SCOPED_TRACE(operation + " " + reliability + " " + memory);
                 for (const std::string program : {"pingpong", "window"}) {
                     const nlohmann::json results = measured(with({program}, common));
@@ -166,10 +164,11 @@ TEST_F(Commands, RdmaInEveryWayOfWaiting) {
         for (const std::vector<std::string>& waiting : std::vector<std::vector<std::string>>{
                  {"--cq"}, {"--wait", "block"}, {"--wait", "block", "--cq"}, {"--idle-vis", "2"}})
             for (const std::string program : {"pingpong", "window"})
-                (void)measured(with(with({program, "--operation", operation, "--bytes", "8,70000",
-                                          "--iterations", "50", "--repetitions", "1"},
-                                         waiting),
-                                    {"--check"}));
+                (void)measured(
+                    with(with({program, "--operation", operation, "--bytes", "8,70000",
+                               "--iterations", "50", "--warmup", "5", "--repetitions", "1"},
+                              waiting),
+                         {"--check"}));
 }
 
 TEST_F(Commands, SmallWindowsAndEmptyMessages) {
