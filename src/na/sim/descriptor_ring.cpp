@@ -14,7 +14,7 @@ DescriptorRing::DescriptorRing(model::Cluster& cluster, model::Cluster::Host& ho
 
 model::Task<> DescriptorRing::post(std::vector<PhysicalDescriptor> chain, model::Message message) {
     const model::ViaFirmware& firmware = cluster_.system().firmware;
-    co_await cluster_.simulation().delay(model::microseconds(firmware.host_post));
+    co_await host_.processor.work(model::microseconds(firmware.host_post), "user agent");
     const std::uint64_t spilled = ring_.spilled();
     for (const PhysicalDescriptor& pd : chain)
         ring_.push(pd);
@@ -31,10 +31,9 @@ model::Task<> DescriptorRing::post(std::vector<PhysicalDescriptor> chain, model:
     // What the papers' systems write for a message, and a PD for each further segment.
     constexpr std::uint64_t plain_chain = 2;
     const std::uint64_t further = chain.size() > plain_chain ? chain.size() - plain_chain : 0;
-    co_await host_.bus.write_by_processor(
-        host_.processor,
+    co_await host_.processor.write(
         static_cast<std::uint64_t>(firmware.host_writes) + further * sizeof(PhysicalDescriptor),
-        "post", 0);
+        "post");
     announce();
 }
 
@@ -79,11 +78,10 @@ model::Task<> DescriptorRing::answer_interrupt() {
     const auto self = shared_from_this();
     ++statistics_.interrupts;
     const std::uint64_t life = life_;
-    co_await cluster_.simulation().delay(model::microseconds(cluster_.system().machine.interrupt));
+    co_await host_.processor.work(host_.processor.interrupt(), "interrupt");
     if (life != life_) co_return;
     const std::uint32_t moved = ring_.refill();
-    co_await host_.bus.write_by_processor(host_.processor, moved * sizeof(PhysicalDescriptor),
-                                          "refill", 0);
+    co_await host_.processor.write(moved * sizeof(PhysicalDescriptor), "refill");
     if (life != life_) co_return;
     interrupting_ = false;
     if (dry_since_ >= 0) {

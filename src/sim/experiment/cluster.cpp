@@ -9,7 +9,7 @@ Cluster::Host::Host(Simulation& simulation, const Machine& machine, std::uint32_
     : number(own_number),
       name(host_name(own_number)),
       bus(simulation, machine, name + " bus"),
-      processor(bus.add_master(name + " processor")) {}
+      processor(simulation, bus, machine, name + " processor") {}
 
 Cluster::Cluster(const ViaSystem& system, std::uint32_t hosts, std::uint32_t links)
     : system_(system) {
@@ -32,9 +32,8 @@ Cluster::Cluster(const ViaSystem& system, std::uint32_t hosts, std::uint32_t lin
 }
 
 Task<> Cluster::post(Host& host, std::uint32_t nic, Message message) {
-    co_await simulation_.delay(microseconds(system_.firmware.host_post));
-    co_await host.bus.write_by_processor(
-        host.processor, static_cast<std::uint64_t>(system_.firmware.host_writes), "post", 0);
+    co_await host.processor.work(microseconds(system_.firmware.host_post), "user agent");
+    co_await host.processor.write(static_cast<std::uint64_t>(system_.firmware.host_writes), "post");
     co_await host.nics[nic]->posted().put(std::move(message));
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "sim/core/simulation.hpp"
 #include "sim/firmware/via_firmware.hpp"
+#include "sim/model/host_processor.hpp"
 
 namespace via::sim {
 
@@ -31,7 +32,7 @@ class Cluster {
         std::uint32_t number;
         std::string name;
         PciBus bus;
-        Requester processor;
+        HostProcessor processor;
         std::vector<std::unique_ptr<ViaNic>> nics;
     };
 

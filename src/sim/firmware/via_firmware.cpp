@@ -105,8 +105,9 @@ Task<> ViaNic::send_loop() {
 Task<> ViaNic::fetch_descriptor(std::uint64_t message) {
     if (firmware_.descriptor_fetch <= 0) co_return;
     co_await work(firmware_.start_transfer, "start descriptor fetch", message);
-    co_await hardware_.transfer(Toward::Nic, static_cast<std::uint64_t>(firmware_.descriptor_fetch),
-                                "fetch descriptor", message);
+    co_await hardware_.host_dma.transfer(Toward::Nic,
+                                         static_cast<std::uint64_t>(firmware_.descriptor_fetch),
+                                         "fetch descriptor", message);
 }
 
 /// Where the data is in host memory; then a DMA is started.
@@ -117,23 +118,24 @@ Task<> ViaNic::find_page(double cycles_before, std::string_view label, std::uint
 
 Task<Hold> ViaNic::lock_engine(std::string_view label, std::uint64_t message) {
     if (firmware_.engine_lock <= 0) co_return Hold();
-    Hold engine = co_await hardware_.lock_engine(label, message);
-    if (under_way_ > 1) co_await hardware_.processor().work(firmware_.engine_lock, "lock", message);
+    Hold engine = co_await hardware_.host_dma.lock(label, message);
+    if (under_way_ > 1) co_await hardware_.processor.work(firmware_.engine_lock, "lock", message);
     co_return engine;
 }
 
 Task<> ViaNic::write_status(std::uint64_t message) {
     Hold engine = co_await lock_engine("write status", message);
     co_await work(firmware_.status, "status", message);
-    co_await hardware_.transfer(Toward::Host, static_cast<std::uint64_t>(firmware_.status_bytes),
-                                "write status", message, std::move(engine));
+    co_await hardware_.host_dma.transfer(Toward::Host,
+                                         static_cast<std::uint64_t>(firmware_.status_bytes),
+                                         "write status", message, std::move(engine));
 }
 
 /// In small portions, so that what is on a message's path hardly waits for it.
 Task<> ViaNic::keep_books(std::uint64_t message) {
     constexpr double portion = 8;
     for (double left = firmware_.bookkeeping; left > 0; left -= portion)
-        co_await hardware_.processor().work(std::min(left, portion), "bookkeeping", message);
+        co_await hardware_.processor.work(std::min(left, portion), "bookkeeping", message);
 }
 
 // ---- sending: descriptor, start fetch, fetch, header, send, status, write status
@@ -197,11 +199,12 @@ Task<> ViaNic::fetch(const Piece& piece) {
     Hold engine = co_await lock_engine("fetch", message);
     co_await find_page(0, "start fetch", message);
     if (firmware_.chained > 0 && piece.sent != nullptr && !piece.message.from_firmware) {
-        co_await hardware_.transfer_chain(Toward::Nic, piece.bytes, Toward::Host,
-                                          static_cast<std::uint64_t>(firmware_.status_bytes),
-                                          "fetch", message);
+        co_await hardware_.host_dma.transfer_chain(
+            Toward::Nic, piece.bytes, Toward::Host,
+            static_cast<std::uint64_t>(firmware_.status_bytes), "fetch", message);
     } else {
-        co_await hardware_.transfer(Toward::Nic, piece.bytes, "fetch", message, std::move(engine));
+        co_await hardware_.host_dma.transfer(Toward::Nic, piece.bytes, "fetch", message,
+                                             std::move(engine));
     }
     --fetches_;
 }
@@ -228,7 +231,7 @@ Task<> ViaNic::transmit_loop() {
         packet.last = piece.sent != nullptr;
         packet.flow = piece.message.flow;
         packet.transfer = piece.message.transfer;
-        co_await hardware_.transmit(network_, std::move(packet));
+        co_await hardware_.send_dma.transmit(network_, std::move(packet));
         if (piece.sent != nullptr) piece.sent->raise();
     }
 }
@@ -244,7 +247,7 @@ Task<> ViaNic::send_word(std::uint32_t to, std::shared_ptr<Transfer> word) {
     packet.to = to;
     packet.control = true;
     packet.transfer = std::move(word);
-    co_await hardware_.transmit(network_, std::move(packet));
+    co_await hardware_.send_dma.transmit(network_, std::move(packet));
 }
 
 // ---- receiving: packet, descriptor, store, status, write status
@@ -316,13 +319,13 @@ Task<> ViaNic::store(const Packet& packet, Hold engine) {
     };
     const auto status = static_cast<std::uint64_t>(firmware_.status_bytes);
     if (firmware_.chained > 0 && packet.last) {
-        co_await hardware_.transfer_chain(Toward::Host, packet.bytes, Toward::Host, status, "store",
-                                          message);
+        co_await hardware_.host_dma.transfer_chain(Toward::Host, packet.bytes, Toward::Host, status,
+                                                   "store", message);
         stored();
     } else {
         if (packet.bytes != 0)
-            co_await hardware_.transfer(Toward::Host, packet.bytes, "store", message,
-                                        std::move(engine));
+            co_await hardware_.host_dma.transfer(Toward::Host, packet.bytes, "store", message,
+                                                 std::move(engine));
         else
             engine.release();
         stored();

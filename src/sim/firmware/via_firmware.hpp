@@ -119,7 +119,7 @@ class ViaNic {
     Task<> fetch_descriptor(std::uint64_t message);
     Task<> find_page(double cycles_before, std::string_view label, std::uint64_t message);
     Task<> work(double cycles, std::string_view label, std::uint64_t message) {
-        return hardware_.processor().work(cycles + firmware_.stage, label, message);
+        return hardware_.processor.work(cycles + firmware_.stage, label, message);
     }
     /// Locks the host DMA engine, if this firmware does.
     Task<Hold> lock_engine(std::string_view label, std::uint64_t message);
