@@ -116,6 +116,7 @@ bool SimNicAgent::service() {
         more = world->advance(lock);
     }
     const std::shared_lock guard(endpoints_mutex_);
+    const std::lock_guard delivering(world->delivery(0));
     std::vector<SimEndpoint*> waiting;
     for (SimEndpoint* endpoint : endpoints_)
         if (&endpoint->world() == world.get() && endpoint->has_news()) waiting.push_back(endpoint);
@@ -236,16 +237,19 @@ bool SimPollGroup::poll() {
     const auto has_news = [](SimEndpoint* endpoint) { return endpoint->has_news(); };
     if (!members_.empty() && std::none_of(members_.begin(), members_.end(), has_news)) {
         // Time passes for the host, whose other VIs may get news as well.
-        const std::shared_ptr<World> world = members_.front()->world().shared_from_this();
+        const std::shared_ptr<World> polled = members_.front()->world().shared_from_this();
         const std::uint32_t host = members_.front()->host();
         guard.unlock();
         {
-            World::Lock lock = world->lock();
-            world->poll_in_vain(lock, host);
+            World::Lock lock = polled->lock();
+            polled->poll_in_vain(lock, host);
         }
         guard.lock();
     }
+    if (members_.empty()) return false;
     // The oldest news first; what else has come is found by the next poll.
+    const std::shared_ptr<World> world = members_.front()->world().shared_from_this();
+    const std::lock_guard delivering(world->delivery(members_.front()->host()));
     SimEndpoint* next = nullptr;
     std::uint64_t oldest = 0;
     for (SimEndpoint* member : members_) {

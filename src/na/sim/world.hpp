@@ -60,6 +60,11 @@ class World : public std::enable_shared_from_this<World> {
     [[nodiscard]] std::uint32_t hosts() const noexcept { return cluster_.hosts(); }
     [[nodiscard]] static HostAddress address_of(std::uint32_t host) noexcept;
     [[nodiscard]] Lock lock() { return Lock(mutex_); }
+    /// Held from choosing whose news come next until its owner has them, or a completion queue
+    /// would get them in another order than they came. Before a VI's lock.
+    [[nodiscard]] std::mutex& delivery(std::uint32_t host) noexcept {
+        return hosts_[host]->delivery;
+    }
     /// For those who wait outside of simulated time for something that others in it do.
     [[nodiscard]] std::condition_variable& changed() noexcept { return changed_; }
 
@@ -96,6 +101,7 @@ class World : public std::enable_shared_from_this<World> {
         NicAttributes attributes;
         bool asleep = false;
         bool polled_in_vain = false;
+        std::mutex delivery;
         std::vector<Pause*> waiting_for_news;
         [[nodiscard]] base::Nanoseconds now() const noexcept override;
     };
