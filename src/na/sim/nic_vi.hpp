@@ -33,6 +33,8 @@ struct HostNews {
 
 class NicVi : public std::enable_shared_from_this<NicVi> {
   public:
+    static constexpr std::uint64_t no_news = ~std::uint64_t{0};
+
     NicVi(World& world, std::uint32_t host, ka::RmmtView rmmt, std::uint32_t small_ring,
           std::uint32_t low_water);
 
@@ -60,7 +62,7 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     [[nodiscard]] bool has_news() const noexcept { return !news_.empty() || events_ != 0; }
     /// When the oldest news came, among all of the world.
     [[nodiscard]] std::uint64_t oldest_news() const noexcept {
-        return news_.empty() ? ~std::uint64_t{0} : news_.front().order;
+        return news_.empty() ? no_news : news_.front().order;
     }
     [[nodiscard]] std::optional<HostNews> take_news();
     /// What happened besides comes last.

@@ -117,21 +117,33 @@ bool SimNicAgent::service() {
     }
     const std::shared_lock guard(endpoints_mutex_);
     const std::lock_guard delivering(world->delivery(0));
-    std::vector<SimEndpoint*> waiting;
-    for (SimEndpoint* endpoint : endpoints_)
-        if (&endpoint->world() == world.get() && endpoint->has_news()) waiting.push_back(endpoint);
-    // The oldest first, so that a completion queue gets them in their order.
-    const auto older = [](SimEndpoint* one, SimEndpoint* other) {
-        return one->oldest_news() < other->oldest_news();
-    };
-    for (int turns = 0; turns < most_turns && !waiting.empty(); ++turns) {
-        const auto next = std::min_element(waiting.begin(), waiting.end(), older);
-        const std::uint64_t before = (*next)->oldest_news();
-        (*next)->owner().progress();
-        // Nor if its VI takes none now: it is not connected, or not yet.
-        if (!(*next)->has_news() || (*next)->oldest_news() == before) waiting.erase(next);
+    // The oldest first, so that a completion queue gets them in their order; others may get news
+    // meanwhile, so all are asked each time.
+    std::uint64_t last = 0;
+    for (int turns = 0; turns < most_turns; ++turns) {
+        SimEndpoint* next = nullptr;
+        std::uint64_t oldest = 0;
+        for (SimEndpoint* endpoint : endpoints_) {
+            if (&endpoint->world() != world.get() || !endpoint->has_news()) continue;
+            const std::uint64_t order = endpoint->oldest_news();
+            // A VI that is not connected, or not yet, takes none.
+            if (order == NicVi::no_news || order <= last || (next != nullptr && order >= oldest))
+                continue;
+            next = endpoint;
+            oldest = order;
+        }
+        if (next == nullptr) break;
+        last = oldest;
+        next->owner().progress();
     }
-    more = more || !waiting.empty();
+    // What happened besides comes after all completions.
+    for (SimEndpoint* endpoint : endpoints_)
+        if (&endpoint->world() == world.get() && endpoint->has_news()) {
+            if (endpoint->oldest_news() == NicVi::no_news)
+                endpoint->owner().progress();
+            else
+                more = true;
+        }
     return more;
 }
 
