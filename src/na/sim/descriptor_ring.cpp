@@ -14,7 +14,11 @@ DescriptorRing::DescriptorRing(model::Cluster& cluster, model::Cluster::Host& ho
 
 model::Task<> DescriptorRing::post(std::vector<PhysicalDescriptor> chain, model::Message message) {
     const model::ViaFirmware& firmware = cluster_.system().firmware;
+    const auto self = shared_from_this();
+    const std::uint64_t life = life_;
     co_await host_.processor.work(model::microseconds(firmware.host_post), "user agent");
+    // The VI may have been closed meanwhile; what comes next in the ring is another connection's.
+    if (life != life_) co_return;
     const std::uint64_t spilled = ring_.spilled();
     for (const PhysicalDescriptor& pd : chain)
         ring_.push(pd);

@@ -75,6 +75,8 @@ model::Task<> NicVi::post(Chain chain) {
 
 model::Task<> NicVi::post_now(Chain chain) {
     const auto self = shared_from_this();
+    // One that waited behind a fence may find its connection gone.
+    if (!peer_) co_return;
     model::Message message;
     message.to = peer_->host_;
     message.transfer = std::make_shared<MessageTransfer>(self, peer_, chain.number);

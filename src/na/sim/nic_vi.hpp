@@ -75,7 +75,6 @@ class NicVi : public std::enable_shared_from_this<NicVi> {
     // --- the firmware's side, for transfers ---
     /// Identifies the present connection; 0: none.
     [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
-    [[nodiscard]] const std::shared_ptr<NicVi>& peer() const noexcept { return peer_; }
     [[nodiscard]] const ka::EndpointAttributes& local() const noexcept { return local_; }
     [[nodiscard]] bool reliable() const noexcept { return local_.reliability != unreliable; }
     [[nodiscard]] bool acknowledged() const noexcept {

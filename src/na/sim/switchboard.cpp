@@ -79,14 +79,14 @@ base::Result<void> Switchboard::reachable(const ka::NetAddress& remote) const {
                                   ", and the name service knows them as a, b and so on");
 }
 
-void Switchboard::pay_system_call(World::Lock& lock, std::uint32_t host) {
-    world_.spend(lock, host, model::microseconds(world_.cluster().system().machine.system_call));
+void Switchboard::pay_system_call(World::Lock& lock) {
+    world_.spend(lock, model::microseconds(world_.cluster().system().machine.system_call));
 }
 
 base::Result<ka::IncomingRequest> Switchboard::wait(std::uint32_t host, const ka::NetAddress& local,
                                                     base::Deadline deadline, const void* owner) {
     World::Lock lock = world_.lock();
-    pay_system_call(lock, host);
+    pay_system_call(lock);
     const std::uint64_t ticket = ask(host, nullptr, owner);
     ka::Outcomes outcomes;
     connections_.wait(process_of(host), ticket, local, deadline, base::monotonic_now(), outcomes);
@@ -110,7 +110,7 @@ void Switchboard::cancel_waits(const void* owner) {
 Switchboard::Answer Switchboard::accept(std::uint64_t request, const std::shared_ptr<NicVi>& vi,
                                         const ka::ConnectOffer& offer) {
     World::Lock lock = world_.lock();
-    pay_system_call(lock, vi->host());
+    pay_system_call(lock);
     const std::uint64_t ticket = ask(vi->host(), vi);
     ka::Outcomes outcomes;
     connections_.accept(process_of(vi->host()), ticket, request, offer, base::monotonic_now(),
@@ -122,7 +122,7 @@ Switchboard::Answer Switchboard::accept(std::uint64_t request, const std::shared
 
 base::Result<void> Switchboard::reject(std::uint32_t host, std::uint64_t request) {
     World::Lock lock = world_.lock();
-    pay_system_call(lock, host);
+    pay_system_call(lock);
     const std::uint64_t ticket = ask(host, nullptr);
     ka::Outcomes outcomes;
     connections_.reject(process_of(host), ticket, request, outcomes);
@@ -136,7 +136,7 @@ base::Result<void> Switchboard::reject(std::uint32_t host, std::uint64_t request
 Switchboard::Answer Switchboard::request(const std::shared_ptr<NicVi>& vi,
                                          const ka::ConnectOffer& offer, base::Deadline deadline) {
     World::Lock lock = world_.lock();
-    pay_system_call(lock, vi->host());
+    pay_system_call(lock);
     if (auto found = reachable(offer.remote); !found) return std::move(found).error();
     const std::uint64_t ticket = ask(vi->host(), vi);
     const base::Nanoseconds now = base::monotonic_now();
@@ -152,7 +152,7 @@ base::Result<std::uint64_t> Switchboard::peer_request(const std::shared_ptr<NicV
                                                       const ka::ConnectOffer& offer,
                                                       base::Deadline deadline) {
     World::Lock lock = world_.lock();
-    pay_system_call(lock, vi->host());
+    pay_system_call(lock);
     if (auto found = reachable(offer.remote); !found) return std::move(found).error();
     const std::uint64_t ticket = ask(vi->host(), vi);
     ka::Outcomes outcomes;

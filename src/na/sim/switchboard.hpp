@@ -67,7 +67,7 @@ class Switchboard {
     [[nodiscard]] Answer take_answer(std::uint64_t ticket);
     /// Is there such a host? An error says that there is none.
     [[nodiscard]] base::Result<void> reachable(const ka::NetAddress& remote) const;
-    void pay_system_call(World::Lock& lock, std::uint32_t host);
+    void pay_system_call(World::Lock& lock);
 
     World& world_;
     ka::Connections connections_;

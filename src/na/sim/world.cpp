@@ -188,7 +188,7 @@ void World::perform(Lock& lock, std::uint32_t host, model::Task<> task) {
     wait(lock, pause);
 }
 
-void World::spend(Lock& lock, [[maybe_unused]] std::uint32_t host, model::Time duration) {
+void World::spend(Lock& lock, model::Time duration) {
     struct Alarm {
         World* world;
         Pause pause;
@@ -236,17 +236,17 @@ void World::tell(std::uint32_t host) {
 void World::poll_in_vain(Lock& lock, std::uint32_t host) {
     Host& own = *hosts_[host];
     if (!std::exchange(own.polled_in_vain, true)) {
-        spend(lock, host, cluster_.poll_time());
+        spend(lock, cluster_.poll_time());
         return;
     }
     if (!await_news(lock, own, longest_poll)) return;
     const double woken = std::exchange(own.asleep, false) ? cluster_.system().machine.interrupt : 0;
-    spend(lock, host, cluster_.poll_time() + model::microseconds(woken));
+    spend(lock, cluster_.poll_time() + model::microseconds(woken));
 }
 
 void World::poll_in_luck(Lock& lock, std::uint32_t host) {
     hosts_[host]->polled_in_vain = false;
-    spend(lock, host, cluster_.poll_time());
+    spend(lock, cluster_.poll_time());
 }
 
 bool World::advance([[maybe_unused]] Lock& lock) {

@@ -71,7 +71,7 @@ class World : public std::enable_shared_from_this<World> {
     // With the lock.
     /// Something that takes the host's processor: it ends before this returns.
     void perform(Lock& lock, std::uint32_t host, model::Task<> task);
-    void spend(Lock& lock, std::uint32_t host, model::Time duration);
+    void spend(Lock& lock, model::Time duration);
     /// A poll has found nothing. The first one in a row takes the time of a poll; a program that
     /// goes on polling would do nothing else, so the next ones last until there is news for this
     /// host, or for so long that programs with a deadline get to look at it.
