@@ -182,29 +182,6 @@ std::string unknown_name(std::string_view name, const std::string& where) {
     return sentence + "; `via config` lists all";
 }
 
-Result<std::string> read_small_file(const std::string& path) {
-    UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file.valid()) {
-        const int failure = errno;
-        Error error = system_error(failure, "cannot read the settings file " + path);
-        if (failure == ENOENT || failure == ENOTDIR) error.code = Code::NotFound;
-        return error;
-    }
-    std::string text;
-    char buffer[4096];
-    for (;;) {
-        const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return system_error(errno, "cannot read the settings file " + path);
-        if (count == 0) return text;
-        text.append(buffer, static_cast<std::size_t>(count));
-        if (text.size() > largest_file)
-            return Result<std::string>(
-                Code::InvalidArgument,
-                "the settings file " + path + " is longer than 1 MiB and is not read");
-    }
-}
-
 std::string home_directory() {
     if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return home;
     std::vector<char> buffer(16384);
@@ -259,7 +236,7 @@ Settings read_for_this_process() {
     std::string file_text;
     std::string file_name;
     for (const std::string& candidate : candidates) {
-        auto text = read_small_file(candidate);
+        auto text = read_settings_file(candidate);
         if (text) {
             file_text = std::move(text).value();
             file_name = candidate;
@@ -304,6 +281,29 @@ std::string allowed_values(const SettingDeclaration& declaration) {
               : std::to_string(declaration.minimum) + " to " + std::to_string(declaration.maximum);
     if (declaration.power_of_two) result += ", a power of two";
     return result;
+}
+
+Result<std::string> read_settings_file(const std::string& path) {
+    UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid()) {
+        const int failure = errno;
+        Error error = system_error(failure, "cannot read the settings file " + path);
+        if (failure == ENOENT || failure == ENOTDIR) error.code = Code::NotFound;
+        return error;
+    }
+    std::string text;
+    char buffer[4096];
+    for (;;) {
+        const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return system_error(errno, "cannot read the settings file " + path);
+        if (count == 0) return text;
+        text.append(buffer, static_cast<std::size_t>(count));
+        if (text.size() > largest_file)
+            return Result<std::string>(
+                Code::InvalidArgument,
+                "the settings file " + path + " is longer than 1 MiB and is not read");
+    }
 }
 
 std::string user_settings_file() {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace via::base {
 
 enum class SettingKind { Flag, Number, Bytes, Choice, Text };
@@ -41,6 +43,9 @@ struct SettingValue {
 /// The settings file of this user, whether it exists or not: VIA_CONFIG, else the one in the user's
 /// configuration folder. Empty: the user has no home.
 [[nodiscard]] std::string user_settings_file();
+
+/// The text of such a file. NotFound: there is none.
+[[nodiscard]] Result<std::string> read_settings_file(const std::string& path);
 
 /// All settings as they hold in this process: read once, at first use.
 class Settings {

@@ -149,7 +149,7 @@ TEST_F(ReplaceFile, SaysWhatCouldNotBeWritten) {
 }
 
 TEST_F(ReplaceFile, WhatIsNotThereIsNotFound) {
-    const auto text = read_text_file((folder_ / "none").string());
+    const auto text = base::read_settings_file((folder_ / "none").string());
     ASSERT_FALSE(text);
     EXPECT_EQ(text.error().code, base::Code::NotFound);
 }

@@ -89,12 +89,12 @@ std::string machine_text() {
 /// The file's text to begin with. A new file of the user hides the system's, so it starts as a copy
 /// of that.
 Result<std::string> text_to_change(const std::string& path) {
-    auto text = read_text_file(path);
+    auto text = base::read_settings_file(path);
     if (text || text.error().code != base::Code::NotFound) return text;
     const std::string& in_use = base::Settings::get().file_name();
     if (in_use.empty() || in_use == path || path != base::user_settings_file())
         return std::string();
-    auto system = read_text_file(in_use);
+    auto system = base::read_settings_file(in_use);
     if (!system) return system;
     return fmt::format("# Begun as a copy of {}\n", in_use) + system.value();
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <via/simulation.hpp>
 
+#include "sim/experiment/cluster.hpp"
 #include "size_list.hpp"
 #include "supervisor.hpp"
 
@@ -75,8 +76,9 @@ Result<void> plan_simulation(const MeasurementOptions& options, SessionPlan& pla
             "--connect out");
     if (options.clock && !(*options.clock >= 1 && *options.clock <= 1000))
         return misuse(fmt::format("--clock is {} MHz; it must be from 1 to 1000", *options.clock));
-    plan.simulated = SimulatedHosts{options.machine.value_or(""), options.firmware.value_or(""),
-                                    options.clock.value_or(0)};
+    plan.simulated =
+        SimulatedHosts{options.machine.value_or(sim::machine_of_the_paper(options.device)),
+                       options.firmware.value_or("myvia"), options.clock.value_or(0)};
     plan.host = "a";  // the first host is the server
     return {};
 }
@@ -339,7 +341,7 @@ std::string headline(const MeasurementOptions& options, Program program) {
     if (options.fresh) line += ", each message written anew";
     if (is_simulated(options.device))
         line += fmt::format(", simulated: {} in {}", options.firmware.value_or("myvia"),
-                            options.machine.value_or("the paper's machine"));
+                            options.machine.value_or(sim::machine_of_the_paper(options.device)));
     else if (const auto cpus = cpus_for(options))
         line += ", " + describe(cpus.value());
     return line;

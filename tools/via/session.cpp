@@ -163,7 +163,7 @@ class Client {
         result["device"] = plan_.device;
         if (plan_.simulated)
             result["simulated"] = {
-                {"machine", plan_.simulated->machine.empty() ? "paper" : plan_.simulated->machine},
+                {"machine", plan_.simulated->machine},
                 {"firmware",
                  plan_.simulated->firmware.empty() ? "myvia" : plan_.simulated->firmware}};
         result["bytes"] = test.terms.bytes;

@@ -25,11 +25,11 @@ struct TestPlan {
     double seconds = 1;  ///< for all repetitions together, where iterations are not given
 };
 
-/// Where the device is a NIC of the papers: what else is simulated. Empty: as in the paper.
+/// Where the device is a NIC of the papers: what else is simulated.
 struct SimulatedHosts {
     std::string machine;
     std::string firmware;
-    double clock_mhz = 0;
+    double clock_mhz = 0;  ///< 0: the NIC's own
 };
 
 struct SessionPlan {

@@ -122,25 +122,6 @@ std::string rewrite_settings(std::string_view text, const NewSettings& values,
     return result;
 }
 
-base::Result<std::string> read_text_file(const std::string& path) {
-    const base::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file.valid()) {
-        const int failure = errno;
-        base::Error error = base::system_error(failure, "reading " + path);
-        if (failure == ENOENT || failure == ENOTDIR) error.code = base::Code::NotFound;
-        return error;
-    }
-    std::string text;
-    char buffer[4096];
-    for (;;) {
-        const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return base::system_error(errno, "reading " + path);
-        if (count == 0) return text;
-        text.append(buffer, static_cast<std::size_t>(count));
-    }
-}
-
 base::Result<void> check_replaceable(const std::string& path) {
     struct stat now {};
     // A rename would put an ordinary file in the place of a device.

@@ -19,9 +19,6 @@ using NewSettings = std::vector<std::pair<std::string, std::string>>;  ///< NAME
 [[nodiscard]] std::string rewrite_settings(std::string_view text, const NewSettings& values,
                                            std::string_view mark, std::string_view comment);
 
-/// The whole file; NotFound if there is none.
-[[nodiscard]] base::Result<std::string> read_text_file(const std::string& path);
-
 /// Can replace_file() be expected to succeed? For asking before long work.
 [[nodiscard]] base::Result<void> check_replaceable(const std::string& path);
 

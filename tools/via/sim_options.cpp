@@ -31,28 +31,16 @@ bool uses_mnc(const StreamOptions& options) {
 Result<sim::ViaSystem> load_system(const StreamOptions& options) {
     using Loaded = Result<sim::ViaSystem>;
     if (const auto sound = check_bytes(options.bytes, 16U << 20); !sound) return sound.error();
-    auto machine = sim::load_parameters(options.machine, "machine", sim::machine_parameters());
-    if (!machine) return std::move(machine).error();
-    auto nic = sim::load_parameters(options.nic, "nic", sim::nic_parameters());
-    if (!nic) return std::move(nic).error();
-    if (options.clock) {
-        if (*options.clock < 1 || *options.clock > 1000)
-            return Loaded(
-                Code::InvalidArgument,
-                fmt::format("--clock is {} MHz; it must be from 1 to 1000", *options.clock));
-        nic.value().clock = *options.clock;
-    }
-    // "myvia" on "lanai9" is myvia-lanai9; a path is itself.
-    std::string name = options.firmware;
-    if (name.find('/') == std::string::npos)
-        name = (uses_mnc(options) ? "gm" : name) + "-" + options.nic;
-    auto firmware = sim::load_parameters(name, "firmware", sim::via_firmware_parameters());
-    if (!firmware) return std::move(firmware).error();
     if (options.locality != "good" && options.locality != "poor")
         return Loaded(Code::InvalidArgument,
                       "--locality is '" + options.locality + "'; it must be good or poor");
-    return sim::ViaSystem{machine.value(), nic.value(), firmware.value(),
-                          options.locality == "poor" ? sim::Locality::Poor : sim::Locality::Good};
+    sim::SystemFiles files;
+    files.machine = options.machine;
+    files.nic = options.nic;
+    files.firmware = uses_mnc(options) ? "gm" : options.firmware;
+    files.clock = options.clock;
+    files.locality = options.locality == "poor" ? sim::Locality::Poor : sim::Locality::Good;
+    return sim::load_system(files);
 }
 
 Result<sim::MncSystem> load_mnc(const StreamOptions& options) {

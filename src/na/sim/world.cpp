@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "ka/limits.hpp"
-#include "sim/parameters/catalogue.hpp"
 
 namespace via::na::sim {
 namespace {
@@ -22,11 +21,6 @@ struct ThreadPlace {
 };
 thread_local ThreadPlace place;
 
-/// Where the papers had the NIC.
-std::string machine_of(const std::string& nic) {
-    return nic == "lanai4" ? "p3-733" : "athlon-1400";
-}
-
 }  // namespace
 
 base::Result<std::shared_ptr<World>> World::create(const WorldPlan& plan) {
@@ -35,26 +29,14 @@ base::Result<std::shared_ptr<World>> World::create(const WorldPlan& plan) {
         return Made(base::Code::InvalidArgument, std::to_string(plan.hosts) +
                                                      " simulated hosts were asked for; there can "
                                                      "be 1 to 32, one for each port of the switch");
-    auto machine =
-        model::load_parameters(plan.machine.empty() ? machine_of(plan.nic) : plan.machine,
-                               "machine", model::machine_parameters());
-    if (!machine) return std::move(machine).error();
-    auto nic = model::load_parameters(plan.nic, "nic", model::nic_parameters());
-    if (!nic) return std::move(nic).error();
-    if (plan.clock_mhz != 0) {
-        if (!(plan.clock_mhz >= 1 && plan.clock_mhz <= 1000))
-            return Made(base::Code::InvalidArgument, "a NIC's clock of " +
-                                                         std::to_string(plan.clock_mhz) +
-                                                         " MHz; it must be from 1 to 1000");
-        nic.value().clock = plan.clock_mhz;
-    }
-    std::string name = plan.firmware.empty() ? "myvia" : plan.firmware;
-    if (name.find('/') == std::string::npos) name += "-" + plan.nic;
-    auto firmware = model::load_parameters(name, "firmware", model::via_firmware_parameters());
-    if (!firmware) return std::move(firmware).error();
-    const model::ViaSystem system{machine.value(), nic.value(), firmware.value(),
-                                  model::Locality::Good};
-    return std::shared_ptr<World>(new World(plan.nic, system, plan.hosts));
+    model::SystemFiles files;
+    files.machine = plan.machine.empty() ? model::machine_of_the_paper(plan.nic) : plan.machine;
+    files.nic = plan.nic;
+    files.firmware = plan.firmware.empty() ? "myvia" : plan.firmware;
+    if (plan.clock_mhz != 0) files.clock = plan.clock_mhz;
+    auto system = model::load_system(files);
+    if (!system) return std::move(system).error();
+    return std::shared_ptr<World>(new World(plan.nic, system.value(), plan.hosts));
 }
 
 World::World(std::string nic_name, const model::ViaSystem& system, std::uint32_t hosts)

@@ -1,9 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/experiment/cluster.hpp"
 
+#include <sstream>
 #include <utility>
 
+#include "sim/parameters/catalogue.hpp"
+
 namespace via::sim {
+
+base::Result<ViaSystem> load_system(const SystemFiles& files) {
+    auto machine = load_parameters(files.machine, "machine", machine_parameters());
+    if (!machine) return std::move(machine).error();
+    auto nic = load_parameters(files.nic, "nic", nic_parameters());
+    if (!nic) return std::move(nic).error();
+    if (files.clock) {
+        if (!(*files.clock >= 1 && *files.clock <= 1000)) {
+            std::ostringstream sentence;
+            sentence << "the NIC's clock is " << *files.clock << " MHz; it must be from 1 to 1000";
+            return base::Result<ViaSystem>(base::Code::InvalidArgument, sentence.str());
+        }
+        nic.value().clock = *files.clock;
+    }
+    // A path is itself.
+    std::string name = files.firmware;
+    if (name.find('/') == std::string::npos) name += "-" + files.nic;
+    auto firmware = load_parameters(name, "firmware", via_firmware_parameters());
+    if (!firmware) return std::move(firmware).error();
+    return ViaSystem{machine.value(), nic.value(), firmware.value(), files.locality};
+}
+
+std::string machine_of_the_paper(const std::string& nic) {
+    return nic == "lanai4" ? "p3-733" : "athlon-1400";
+}
 
 Cluster::Host::Host(Simulation& simulation, const Machine& machine, std::uint32_t own_number)
     : number(own_number),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,18 @@ struct ViaSystem {
     ViaFirmware firmware;
     Locality locality = Locality::Good;
 };
+
+/// By the names of parameter files, or their paths. "gm" on "lanai9" is gm-lanai9.
+struct SystemFiles {
+    std::string machine;
+    std::string nic;
+    std::string firmware;
+    std::optional<double> clock;  ///< MHz of the NIC; none: as its file says
+    Locality locality = Locality::Good;
+};
+[[nodiscard]] base::Result<ViaSystem> load_system(const SystemFiles& files);
+/// Where the paper about MyVIA had that NIC.
+[[nodiscard]] std::string machine_of_the_paper(const std::string& nic);
 
 class Cluster {
   public:
