@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What carries the packets of one link: a UDP socket, a packet ring, AF_XDP. A port is connected to
+// one peer port and does nothing but move packets; it blocks never.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace via::na::net {
+
+enum class SendOutcome : std::uint8_t {
+    Sent,
+    Later,     ///< queues are full: not sent, try again when there is room
+    TooLong,   ///< the packet is larger than the interface carries
+    Refused,   ///< the peer's host says that nobody listens there
+    LinkDown,  ///< the interface, or the way to the peer, is down
+};
+
+/// Takes the packets of one receive, in the order they came. The bytes are only there during the
+/// call.
+class PacketTaker {
+  public:
+    virtual ~PacketTaker() = default;
+    virtual void take(std::span<const std::byte> packet) = 0;
+};
+
+class Port {
+  public:
+    virtual ~Port() = default;
+
+    /// Sends what the parts hold as packets of `packet_bytes` each, the last one perhaps shorter.
+    [[nodiscard]] virtual SendOutcome send(std::span<const iovec> parts,
+                                           std::uint32_t packet_bytes) = 0;
+    /// Hands over what has come, at most one batch. False: nothing had.
+    [[nodiscard]] virtual bool receive(PacketTaker& taker) = 0;
+    /// Readable when packets are there.
+    [[nodiscard]] virtual int descriptor() const noexcept = 0;
+    /// The longest packet it carries now, and the most bytes of one send.
+    [[nodiscard]] virtual std::uint32_t max_packet_bytes() const noexcept = 0;
+    [[nodiscard]] virtual std::uint32_t max_train_bytes() const noexcept = 0;
+};
+
+}  // namespace via::na::net
