@@ -73,6 +73,8 @@ std::string_view data_path_name(DataPath path) noexcept {
             return "cma";
         case DataPath::Stream:
             return "stream";
+        case DataPath::Packet:
+            return "packet";
     }
     return "unknown";
 }

@@ -32,8 +32,8 @@ class Counter {
 };
 
 /// Which way the bytes of a message took. The order is part of the page's format.
-enum class DataPath : std::uint8_t { Inline, Ring, Kmem, Cma, Stream };
-inline constexpr std::size_t data_paths = 5;
+enum class DataPath : std::uint8_t { Inline, Ring, Kmem, Cma, Stream, Packet };
+inline constexpr std::size_t data_paths = 6;
 [[nodiscard]] std::string_view data_path_name(DataPath path) noexcept;
 
 /// One VI. Counters of a destroyed VI are added to the process's totals (slot 0).
@@ -68,7 +68,7 @@ struct alignas(cache_line) ErrorRecord {
 
 struct CountersPage {
     static constexpr std::uint32_t format_magic = 0x56494143;  // "VIAC"
-    static constexpr std::uint32_t format_version = 1;
+    static constexpr std::uint32_t format_version = 2;
     static constexpr std::size_t vi_slots = 4096;
     static constexpr std::size_t error_slots = 32;
 

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "links/transport.hpp"
+
+#include <algorithm>
+
+namespace via::links {
+namespace {
+
+/// What is no longer than this goes where it arrives first, and on one link.
+constexpr std::uint64_t short_bytes = 8192;
+/// A receiver of a long stream acknowledges this often.
+constexpr std::uint32_t acknowledge_every_bytes = 64U << 10U;
+constexpr std::uint32_t acknowledge_every_packets = 64;
+/// Links whose state one packet tells.
+constexpr std::uint32_t most_acknowledgements = 4;
+constexpr std::uint32_t suspect_after_timeouts = 2;
+constexpr std::uint32_t down_after_pings = 3;
+constexpr Nanoseconds goodbye_time = 1'000'000'000;
+
+// A ping's stamp: when it was sent, and how long it was.
+constexpr int stamp_size_shift = 48;
+std::uint64_t stamp_of(Nanoseconds now, std::uint32_t bytes) noexcept {
+    return (static_cast<std::uint64_t>(now) & ((std::uint64_t{1} << stamp_size_shift) - 1)) |
+           std::uint64_t{bytes} << stamp_size_shift;
+}
+
+}  // namespace
+
+Transport::Transport(StreamClient& client, Output& output, const TransportTerms& terms,
+                     Nanoseconds now)
+    : client_(client),
+      output_(output),
+      terms_(terms),
+      guard_(terms.key, terms.requester, terms.sealed),
+      policy_(make_policy(terms.policy, {terms.connection, terms.requester})),
+      last_time_(now) {}
+
+void Transport::add_link(const LinkLimits& limits, Nanoseconds now) {
+    links_.emplace_back(static_cast<std::uint8_t>(links_.size()), limits, now);
+    links_.back().keep_alive = terms_.lost_after / 4;
+    owed_.emplace_back();
+}
+
+void Transport::set_policy(PolicyKind policy) {
+    terms_.policy = policy;
+    policy_ = make_policy(policy, {terms_.connection, terms_.requester});
+}
+
+bool Transport::idle() const noexcept {
+    for (const Link& link : links_)
+        if (link.in_flight() != 0) return false;
+    return client_.pending_bytes() == 0;
+}
+
+Nanoseconds Transport::last_heard() const noexcept {
+    Nanoseconds latest = std::numeric_limits<Nanoseconds>::min();
+    for (const Link& link : links_)
+        latest = std::max(latest, link.last_heard());
+    return latest;
+}
+
+bool Transport::any_up() const noexcept {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const Link& link) { return link.state() == LinkState::Up; });
+}
+
+bool Transport::another_up(std::size_t index) const noexcept {
+    for (const Link& link : links_)
+        if (link.number() != index && link.state() == LinkState::Up && !link.limits().short_only)
+            return true;
+    return false;
+}
+
+// ---- receiving ----------------------------------------------------------------------------------
+
+void Transport::receive(std::size_t index, std::span<const std::byte> packet, Nanoseconds now) {
+    if (packet.size() < wire::PacketHeader::bytes || index >= links_.size() || closed_) return;
+    const wire::PacketHeader header = wire::decode_packet_header(packet.data());
+    if (header.token != terms_.local_token || header.version != wire::packet_version ||
+        header.link != index)
+        return;
+    Link& link = links_[index];
+    const std::uint64_t number = wire::expand(header.number, link.largest_received());
+    const auto body = guard_.open(header, number, packet, opened_);
+    if (!body) {
+        ++damaged_packets_;
+        return;
+    }
+    link.heard(now);
+    if (link.has_received(number)) {
+        ++link.counters().duplicate_packets;
+        // The sender may not have heard that it came.
+        owed_[index].at_once = owed_[index].at_once || owed_[index].packets != 0;
+        return;
+    }
+    wire::FrameReader reader(*body);
+    bool carries_data = false;
+    while (const auto type = reader.next()) {
+        switch (*type) {
+            case wire::FrameType::Acknowledgement: {
+                wire::AcknowledgementFrame frame;
+                if (!reader.take(frame)) return client_.violation("a malformed acknowledgement");
+                take_acknowledgement(frame, now);
+                break;
+            }
+            case wire::FrameType::Ping: {
+                wire::PingFrame frame;
+                if (!reader.take(frame)) return client_.violation("a malformed ping");
+                send_control(index, now, wire::FrameType::Pong, frame.stamp, 0);
+                break;
+            }
+            case wire::FrameType::Pong: {
+                wire::PingFrame frame;
+                if (!reader.take(frame)) return client_.violation("a malformed pong");
+                take_pong(index, frame.stamp, now);
+                break;
+            }
+            case wire::FrameType::Close: {
+                wire::CloseFrame frame;
+                if (!reader.take(frame)) return client_.violation("a malformed goodbye");
+                send_control(index, now, wire::FrameType::Closed, 0, 0);
+                client_.peer_closes(frame);
+                // Whoever has said goodbye does not listen any more.
+                if (closing_) closed_ = true;
+                break;
+            }
+            case wire::FrameType::Closed: {
+                wire::CloseFrame frame;
+                if (!reader.take(frame)) return client_.violation("a malformed goodbye");
+                if (closing_) closed_ = true;
+                break;
+            }
+            case wire::FrameType::Send:
+            case wire::FrameType::RdmaWrite:
+            case wire::FrameType::ReadRequest:
+            case wire::FrameType::ReadData: {
+                wire::DataFrame frame;
+                std::span<const std::byte> payload;
+                if (!reader.take(frame, payload)) return client_.violation("a malformed operation");
+                carries_data = true;
+                // It will come again, in a packet with another number.
+                if (!client_.take(frame, payload)) return;
+                break;
+            }
+            default:
+                return client_.violation("a frame of a kind that there is not");
+        }
+    }
+    const bool in_order = number == (link.received_ranges().empty() ? 0 : link.largest_received() + 1);
+    if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return;
+    if (!carries_data) return;
+    last_arrival_ = index;
+    Owed& owed = owed_[index];
+    ++owed.packets;
+    ++owed_packets_;
+    owed.bytes += static_cast<std::uint32_t>(packet.size());
+    if (!in_order || (header.flags & wire::packet_acknowledge) != 0 ||
+        owed.bytes >= acknowledge_every_bytes || owed.packets >= acknowledge_every_packets)
+        owed.at_once = true;
+}
+
+void Transport::received_all() noexcept {
+    if (owed_packets_ != 0) soon_ = true;
+}
+
+void Transport::take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now) {
+    client_.peer_delivered(frame.delivered);
+    if (frame.ranges == 0 || frame.link >= links_.size()) return;
+    Link& link = links_[frame.link];
+    if (link.next_number() == 0) return client_.violation("an acknowledgement of nothing");
+    const std::uint64_t largest = wire::expand(frame.largest, link.next_number() - 1);
+    if (largest >= link.next_number())
+        return client_.violation("an acknowledgement of a packet that was not sent");
+    link.peer_busy = (frame.state & wire::receiver_busy) != 0;
+    const Nanoseconds delay = Nanoseconds{frame.delay_us} * 1000;
+    std::uint64_t end = largest + 1;
+    for (std::uint32_t i = 0; i < frame.ranges; ++i) {
+        const auto& range = frame.range[i];
+        if (range.length > end) return client_.violation("an acknowledgement below zero");
+        link.acknowledged(end - range.length, end, now, delay);
+        end -= range.length;
+        if (range.gap > end) break;
+        end -= range.gap;
+    }
+    link.detect_losses(now, [&](const Span& span) { client_.lost(span); });
+}
+
+void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now) {
+    Link& link = links_[index];
+    const auto mask = (std::uint64_t{1} << stamp_size_shift) - 1;
+    const std::uint64_t age = (static_cast<std::uint64_t>(now) - stamp) & mask;
+    if (age > static_cast<std::uint64_t>(terms_.lost_after)) return;  // not one of ours
+    const auto bytes = static_cast<std::uint32_t>(stamp >> stamp_size_shift);
+    const LinkState before = link.state();
+    if (before != LinkState::Up) {
+        // A packet of this length gets through.
+        if (bytes >= terms_.least_packet_bytes && bytes < link.limits().packet_bytes)
+            link.set_packet_bytes(bytes);
+        link.measured_rtt(static_cast<Nanoseconds>(age));
+    } else if (link.smoothed_rtt() == 0) {
+        link.measured_rtt(static_cast<Nanoseconds>(age));
+    }
+    link.answered(now);
+    if (link.state() != before) output_.link_changed(index, before, link.state());
+}
+
+// ---- sending ------------------------------------------------------------------------------------
+
+wire::PacketHeader Transport::header_for(const Link& link, std::uint32_t ahead) const {
+    wire::PacketHeader header;
+    header.token = terms_.remote_token;
+    header.number = static_cast<std::uint32_t>(link.next_number() + ahead);
+    header.link = link.number();
+    header.flags = terms_.sealed ? wire::packet_sealed : std::uint8_t{0};
+    return header;
+}
+
+bool Transport::acknowledgement_due() const noexcept {
+    if (owed_packets_ == 0) return false;
+    if (soon_) return true;
+    return std::any_of(owed_.begin(), owed_.end(), [](const Owed& owed) { return owed.at_once; });
+}
+
+/// What has come on each link that owes, as far as it fits.
+void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
+    const std::uint64_t delivered = client_.delivered();
+    if (owed_packets_ == 0 && delivered == told_delivered_) return;
+    std::uint32_t told = 0;
+    for (std::size_t i = 0; i < links_.size() && told < most_acknowledgements; ++i) {
+        Owed& owed = owed_[i];
+        if (owed.packets == 0) continue;
+        const Link& link = links_[i];
+        wire::AcknowledgementFrame frame;
+        frame.link = link.number();
+        frame.state = busy_ && last_arrival_ == i ? wire::receiver_busy : std::uint8_t{0};
+        frame.delay_us = static_cast<std::uint32_t>(
+            std::clamp<Nanoseconds>((now - link.largest_received_at()) / 1000, 0, 10'000'000));
+        frame.delivered = static_cast<std::uint32_t>(delivered);
+        frame.largest = static_cast<std::uint32_t>(link.largest_received());
+        const auto& ranges = link.received_ranges().ranges();
+        const std::uint32_t fit =
+            train.room() < wire::AcknowledgementFrame::fixed_bytes
+                ? 0
+                : (train.room() - wire::AcknowledgementFrame::fixed_bytes) /
+                      wire::AcknowledgementFrame::range_bytes;
+        const std::uint32_t most =
+            std::min<std::uint32_t>(fit, wire::AcknowledgementFrame::most_ranges);
+        if (most == 0) return;
+        for (auto r = ranges.rbegin(); r != ranges.rend() && frame.ranges < most; ++r) {
+            if (frame.ranges != 0)
+                frame.range[frame.ranges - 1U].gap =
+                    static_cast<std::uint32_t>((r - 1)->begin - r->end);
+            frame.range[frame.ranges++].length = static_cast<std::uint32_t>(r->end - r->begin);
+        }
+        wire::encode(train.append(wire::AcknowledgementFrame::fixed_bytes +
+                                  frame.ranges * wire::AcknowledgementFrame::range_bytes),
+                     frame);
+        owed_packets_ -= owed.packets;
+        owed = {};
+        ++told;
+    }
+    if (told == 0 && train.room() >= wire::AcknowledgementFrame::fixed_bytes) {
+        wire::AcknowledgementFrame frame;  // only what was delivered
+        frame.delivered = static_cast<std::uint32_t>(delivered);
+        wire::encode(train.append(wire::AcknowledgementFrame::fixed_bytes), frame);
+    }
+    told_delivered_ = delivered;
+    if (owed_packets_ == 0) soon_ = false;
+}
+
+void Transport::view(Nanoseconds now) {
+    views_.clear();
+    const bool any = any_up();
+    for (const Link& link : links_) {
+        LinkView one;
+        one.index = link.number();
+        // Before the first link has answered, any may.
+        one.up = any ? link.state() == LinkState::Up : link.state() != LinkState::Down;
+        one.short_only = link.limits().short_only;
+        one.peer_busy = link.peer_busy;
+        one.room = link.room(now);
+        one.in_flight = link.in_flight();
+        one.rate = link.rate();
+        one.round_trip = link.smoothed_rtt();
+        views_.push_back(one);
+    }
+    // The last resort: whatever there is.
+    if (!any && std::none_of(views_.begin(), views_.end(), [](const auto& v) { return v.up; }))
+        for (LinkView& one : views_)
+            one.up = true;
+}
+
+std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds now) {
+    if (links_.size() == 1) {
+        if (links_[0].room(now) == 0) return std::nullopt;
+        return 0;
+    }
+    view(now);
+    if (terms_.one_link) {
+        if (!views_[sticky_].up || views_[sticky_].short_only) {
+            for (const LinkView& one : views_)
+                if (one.up && !one.short_only) sticky_ = one.index;
+        }
+        if (views_[sticky_].room == 0) return std::nullopt;
+        return sticky_;
+    }
+    const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(pending, Train::most_bytes));
+    if (pending <= short_bytes) {
+        const bool too_long = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
+            return link.limits().short_only && pending + 128 > link.limits().packet_bytes;
+        });
+        if (too_long)
+            std::erase_if(views_, [](const LinkView& one) { return one.short_only; });
+        const auto chosen = policy_->choose_short(views_);
+        if (!chosen || links_[*chosen].room(now) == 0) return std::nullopt;
+        return chosen;
+    }
+    return policy_->choose(views_, bytes);
+}
+
+/// Where the peer's packets come from, the way back is open, too.
+std::optional<std::size_t> Transport::answering_link() const noexcept {
+    if (links_[last_arrival_].state() != LinkState::Down) return last_arrival_;
+    for (const Link& link : links_)
+        if (link.state() == LinkState::Up) return link.number();
+    return last_arrival_;
+}
+
+bool Transport::transmit(Nanoseconds now) {
+    if (closed_ || links_.empty()) return false;
+    bool any = false;
+    for (;;) {
+        const std::uint64_t pending = closing_ ? 0 : client_.pending_bytes();
+        if (pending == 0 && !acknowledgement_due()) break;
+        std::optional<std::size_t> link;
+        if (pending != 0) link = choose(pending, now);
+        if (!link && acknowledgement_due()) link = answering_link();
+        if (!link || !send_train(*link, now)) break;
+        any = true;
+    }
+    return any;
+}
+
+bool Transport::send_train(std::size_t index, Nanoseconds now) {
+    Link& link = links_[index];
+    const LinkLimits& limits = link.limits();
+    const std::uint32_t room = link.room(now);
+    const std::uint32_t limit =
+        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
+    train_.begin(limits.packet_bytes, guard_);
+    spans_.clear();
+    const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
+    do {
+        train_.open_packet(header_for(link, static_cast<std::uint32_t>(spans_.size())),
+                           link.next_number() + spans_.size());
+        if (spans_.empty() && acknowledging) append_acknowledgements(train_, now);
+        Span span;
+        if (room != 0 && !closing_) client_.fill(train_, span);
+        if (train_.packet_empty()) {
+            train_.drop_packet();
+            break;
+        }
+        spans_.push_back(span);
+        if (span.empty()) break;
+    } while (train_.has_room(limit) && client_.pending_bytes() != 0);
+    if (spans_.empty()) return false;
+    train_.finish();
+    const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
+    if (outcome == SendOutcome::Sent) {
+        std::uint32_t left = train_.bytes();
+        for (const Span& span : spans_) {
+            const std::uint32_t bytes = std::min(left, train_.packet_bytes());
+            left -= bytes;
+            link.sent(bytes, span, now);
+            if (!span.empty()) client_.sent(span);
+        }
+        if (client_.pending_bytes() == 0) link.ran_dry();
+        return true;
+    }
+    for (auto span = spans_.rbegin(); span != spans_.rend(); ++span)
+        if (!span->empty()) client_.unsent(*span);
+    refused(index, outcome, now);
+    if (acknowledging) {  // they did not go
+        owed_[last_arrival_].packets += 1;
+        owed_packets_ += 1;
+        soon_ = true;
+    }
+    return false;
+}
+
+void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now) {
+    Link& link = links_[index];
+    switch (outcome) {
+        case SendOutcome::Sent:
+            return;
+        case SendOutcome::Later:
+            link.kernel_full(now);
+            return;
+        case SendOutcome::TooLong: {
+            const std::uint32_t bytes = output_.packet_bytes(index);
+            // Shorter anyhow, whatever the kernel believes.
+            link.set_packet_bytes(std::max(terms_.least_packet_bytes,
+                                           std::min(bytes, link.limits().packet_bytes - 8)));
+            return;
+        }
+        case SendOutcome::Refused:
+        case SendOutcome::LinkDown:
+            link.kernel_full(now);
+            if (link.state() == LinkState::Up && another_up(index))
+                fall(index, LinkState::Suspect, now);
+            return;
+    }
+}
+
+void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType type,
+                             std::uint64_t stamp, std::uint32_t padded_to) {
+    Link& link = links_[index];
+    train_.begin(link.limits().packet_bytes, guard_);
+    train_.open_packet(header_for(link, 0), link.next_number());
+    if (type == wire::FrameType::Ping || type == wire::FrameType::Pong)
+        wire::encode_ping(train_.append(wire::PingFrame::bytes), type, {stamp});
+    else
+        wire::encode_close(train_.append(wire::CloseFrame::bytes), type, close_frame_);
+    if (padded_to > guard_.overhead()) train_.pad(padded_to - guard_.overhead());
+    train_.finish();
+    const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
+    if (outcome == SendOutcome::Sent)
+        link.sent(train_.bytes(), {}, now);
+    else
+        refused(index, outcome, now);
+}
+
+void Transport::ping(std::size_t index, Nanoseconds now) {
+    Link& link = links_[index];
+    // A link that has to show that it works shows it with packets of full length; if none of them
+    // comes through, shorter ones may.
+    std::uint32_t bytes = wire::PacketHeader::bytes + wire::PingFrame::bytes + guard_.overhead();
+    if (link.state() != LinkState::Up)
+        bytes = link.unanswered_pings() % 3 == 2
+                    ? std::min(terms_.least_packet_bytes, link.limits().packet_bytes)
+                    : link.limits().packet_bytes;
+    send_control(index, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes);
+    link.pinged(now);
+}
+
+// ---- time ---------------------------------------------------------------------------------------
+
+void Transport::enter(std::size_t index, LinkState state, Nanoseconds now) {
+    const LinkState before = links_[index].state();
+    links_[index].enter(state, now);
+    if (before != state) output_.link_changed(index, before, state);
+}
+
+void Transport::fall(std::size_t index, LinkState state, Nanoseconds now) {
+    enter(index, state, now);
+    links_[index].lose_all([&](const Span& span) { client_.lost(span); });
+}
+
+void Transport::on_time(Nanoseconds now) {
+    if (closed_) return;
+    // Nobody has called for long: this process stood still, not the peer.
+    if (now - last_time_ > terms_.lost_after / 2)
+        for (Link& link : links_)
+            link.heard(std::max(link.last_heard(), now - terms_.lost_after / 2));
+    last_time_ = now;
+    if (closing_) {
+        if (now >= close_until_)
+            closed_ = true;
+        else if (now >= next_close_)
+            send_close(now);
+        return;
+    }
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        Link& link = links_[i];
+        if (link.loss_time() <= now)
+            link.detect_losses(now, [&](const Span& span) { client_.lost(span); });
+        if (link.probe_time() <= now) {
+            link.probe_timed_out(now);
+            if (another_up(i) && link.timeouts_in_a_row() >= suspect_after_timeouts) {
+                fall(i, LinkState::Suspect, now);
+            } else {
+                link.lose_oldest([&](const Span& span) { client_.lost(span); });
+                link.ping_now();
+            }
+        }
+        const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
+        if (now >= link.next_ping() &&
+            (link.state() != LinkState::Up || idle_too_long || link.timeouts_in_a_row() != 0))
+            ping(i, now);
+        if (link.state() == LinkState::Up && link.unanswered_pings() >= down_after_pings &&
+            another_up(i))
+            fall(i, LinkState::Suspect, now);
+        if (link.state() == LinkState::Suspect && link.unanswered_pings() >= down_after_pings)
+            enter(i, LinkState::Down, now);
+    }
+    if (now - last_heard() >= terms_.lost_after) lost_ = true;
+}
+
+Nanoseconds Transport::next_deadline() const noexcept {
+    if (closed_) return never;
+    if (closing_) return std::min(close_until_, next_close_);
+    Nanoseconds earliest = last_heard() + terms_.lost_after;
+    const bool pending = client_.pending_bytes() != 0;
+    for (const Link& link : links_) {
+        earliest = std::min({earliest, link.loss_time(), link.probe_time()});
+        if (link.state() != LinkState::Up || link.timeouts_in_a_row() != 0)
+            earliest = std::min(earliest, link.next_ping());
+        else
+            earliest = std::min(earliest, std::max(link.next_ping(),
+                                                   link.last_heard() + link.keep_alive));
+        if (pending && link.in_flight() < link.window())
+            earliest = std::min(earliest, link.open_at());
+    }
+    return earliest;
+}
+
+// ---- goodbye ------------------------------------------------------------------------------------
+
+void Transport::close(const wire::CloseFrame& frame, Nanoseconds now) {
+    if (closing_ || closed_) return;
+    closing_ = true;
+    close_frame_ = frame;
+    close_until_ = now + goodbye_time;
+    send_close(now);
+}
+
+void Transport::send_close(Nanoseconds now) {
+    for (std::size_t i = 0; i < links_.size(); ++i)
+        if (links_[i].state() != LinkState::Down || !any_up())
+            send_control(i, now, wire::FrameType::Close, 0, 0);
+    next_close_ = now + close_interval_;
+    close_interval_ = std::min<Nanoseconds>(2 * close_interval_, 100'000'000);
+}
+
+}  // namespace via::links

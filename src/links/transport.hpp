@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Everything about the packets of one connection: numbers, acknowledgements, losses, which link
+// takes the next train, which links live. What the packets carry is the client's: it fills them
+// with parts of its stream of operations and is told which parts were lost.
+//
+// Pure: packets and the time go in; packets go out through `Output`, which may do anything.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "links/link.hpp"
+#include "links/policy.hpp"
+#include "links/send_outcome.hpp"
+#include "links/span.hpp"
+#include "links/train.hpp"
+#include "wire/packet.hpp"
+#include "wire/packet_guard.hpp"
+
+namespace via::links {
+
+/// What the stream of operations does for the transport.
+class StreamClient {
+  public:
+    virtual ~StreamClient() = default;
+    /// About how many bytes wait to be sent. 0: none.
+    [[nodiscard]] virtual std::uint64_t pending_bytes() const = 0;
+    /// Fills the train's open packet with frames and says which part of the stream they are.
+    virtual void fill(Train& train, Span& span) = 0;
+    /// The kernel has taken it.
+    virtual void sent(const Span& span) = 0;
+    /// It has to be sent again.
+    virtual void lost(const Span& span) = 0;
+    /// It has not been sent at all.
+    virtual void unsent(const Span& span) = 0;
+    /// How many of the peer's operations have been delivered here, in order.
+    [[nodiscard]] virtual std::uint64_t delivered() const = 0;
+    virtual void peer_delivered(std::uint32_t count) = 0;
+    /// False: it can not be taken now; the packet counts as lost.
+    [[nodiscard]] virtual bool take(const wire::DataFrame& frame,
+                                    std::span<const std::byte> payload) = 0;
+    virtual void peer_closes(const wire::CloseFrame& frame) = 0;
+    virtual void violation(const char* what) = 0;
+};
+
+class Output {
+  public:
+    virtual ~Output() = default;
+    [[nodiscard]] virtual SendOutcome send(std::size_t link, std::span<const iovec> parts,
+                                           std::uint32_t packet_bytes) = 0;
+    /// The longest packet that the link carries, after TooLong.
+    [[nodiscard]] virtual std::uint32_t packet_bytes(std::size_t link) = 0;
+    virtual void link_changed(std::size_t link, LinkState from, LinkState to) = 0;
+};
+
+struct TransportTerms {
+    std::uint32_t local_token = 0;   ///< in packets to us
+    std::uint32_t remote_token = 0;  ///< in packets to the peer
+    wire::SessionKey key{};
+    bool requester = false;
+    bool sealed = false;
+    std::uint64_t connection = 0;
+    PolicyKind policy = PolicyKind::Adaptive;
+    /// All packets in their order on one link, as unreliable VIs want it.
+    bool one_link = false;
+    Nanoseconds lost_after = 2'000'000'000;
+    /// Below this a link that passes nothing can not be told from one that passes only short
+    /// packets.
+    std::uint32_t least_packet_bytes = 1200;
+};
+
+class Transport {
+  public:
+    Transport(StreamClient& client, Output& output, const TransportTerms& terms, Nanoseconds now);
+
+    void add_link(const LinkLimits& limits, Nanoseconds now);
+    [[nodiscard]] std::size_t links() const noexcept { return links_.size(); }
+    [[nodiscard]] const Link& link(std::size_t index) const noexcept { return links_[index]; }
+    void set_policy(PolicyKind policy);
+    [[nodiscard]] PolicyKind policy() const noexcept { return terms_.policy; }
+
+    /// A packet has come by a link.
+    void receive(std::size_t link, std::span<const std::byte> packet, Nanoseconds now);
+    /// No further packet is there at the moment: what is owed for those before is sent soon.
+    void received_all() noexcept;
+    /// More packets wait behind those taken: acknowledgements say so (MNC's receiver state).
+    void set_busy(bool busy) noexcept { busy_ = busy; }
+    /// Sends what can be sent. True if anything was.
+    bool transmit(Nanoseconds now);
+    /// What was due at `now`.
+    void on_time(Nanoseconds now);
+    /// When on_time() or transmit() should be called although nothing has come.
+    [[nodiscard]] Nanoseconds next_deadline() const noexcept;
+    /// Acknowledgements that nobody will send unless transmit() is called again.
+    [[nodiscard]] bool owes_acknowledgement() const noexcept { return owed_packets_ != 0; }
+
+    /// Says goodbye on all links, now and again until the peer has heard it or a second is over.
+    void close(const wire::CloseFrame& frame, Nanoseconds now);
+    /// Nothing is left to be done for it.
+    [[nodiscard]] bool closed() const noexcept { return closed_; }
+    /// The peer does not answer any more on any link.
+    [[nodiscard]] bool lost() const noexcept { return lost_; }
+    [[nodiscard]] bool idle() const noexcept;
+    [[nodiscard]] Nanoseconds last_heard() const noexcept;
+    /// The kernel says about a link's packets what a send would have said.
+    void refused(std::size_t link, SendOutcome outcome, Nanoseconds now);
+
+    [[nodiscard]] std::uint64_t damaged_packets() const noexcept { return damaged_packets_; }
+
+  private:
+    struct Owed {  ///< acknowledgements of one link
+        std::uint32_t packets = 0;
+        std::uint32_t bytes = 0;
+        bool at_once = false;
+    };
+
+    [[nodiscard]] wire::PacketHeader header_for(const Link& link, std::uint32_t ahead) const;
+    void append_acknowledgements(Train& train, Nanoseconds now);
+    [[nodiscard]] bool acknowledgement_due() const noexcept;
+    [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
+    [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;
+    bool send_train(std::size_t index, Nanoseconds now);
+    void send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
+                      std::uint32_t padded_to);
+    void send_close(Nanoseconds now);
+    void take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now);
+    void take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now);
+    void ping(std::size_t index, Nanoseconds now);
+    void fall(std::size_t index, LinkState state, Nanoseconds now);
+    void enter(std::size_t index, LinkState state, Nanoseconds now);
+    [[nodiscard]] bool another_up(std::size_t index) const noexcept;
+    [[nodiscard]] bool any_up() const noexcept;
+    void view(Nanoseconds now);
+
+    StreamClient& client_;
+    Output& output_;
+    TransportTerms terms_;
+    wire::PacketGuard guard_;
+    std::unique_ptr<Policy> policy_;
+    std::deque<Link> links_;
+    std::vector<Owed> owed_;
+    std::uint32_t owed_packets_ = 0;
+    std::uint64_t told_delivered_ = 0;  ///< what the last acknowledgement said
+    std::size_t last_arrival_ = 0;      ///< link
+    bool soon_ = false;                 ///< owed acknowledgements go with the next transmit
+    bool busy_ = false;
+    std::size_t sticky_ = 0;  ///< with one_link
+    std::vector<LinkView> views_;
+    std::vector<Span> spans_;
+    Train train_;
+    std::vector<std::byte> opened_;
+    std::uint64_t damaged_packets_ = 0;
+
+    Nanoseconds last_time_;
+    bool lost_ = false;
+    bool closing_ = false;
+    bool closed_ = false;
+    wire::CloseFrame close_frame_;
+    Nanoseconds close_until_ = 0;
+    Nanoseconds next_close_ = never;
+    Nanoseconds close_interval_ = 2'000'000;
+};
+
+}  // namespace via::links

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VIA over packets: turns a VI's send queue into a stream of operations and what comes into
+// completed receives, RDMA and reads, by the rules of the reliability level. Pure: it touches the
+// queues and the registered memory, and nothing else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ka/rmmt.hpp"
+#include "links/range_set.hpp"
+#include "links/transport.hpp"
+#include "na/nic_agent.hpp"
+
+namespace via::na::net {
+
+/// The PDs of a chain. Nearly always there is one.
+class Segments {
+  public:
+    void clear() noexcept {
+        count_ = 0;
+        more_.clear();
+    }
+    void add(const PhysicalDescriptor& pd) {
+        if (count_++ == 0)
+            first_ = pd;
+        else
+            more_.push_back(pd);
+    }
+    [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
+    [[nodiscard]] const PhysicalDescriptor& operator[](std::uint32_t i) const noexcept {
+        return i == 0 ? first_ : more_[i - 1];
+    }
+
+  private:
+    std::uint32_t count_ = 0;
+    PhysicalDescriptor first_{};
+    std::vector<PhysicalDescriptor> more_;
+};
+
+class Session final : public links::StreamClient {
+  public:
+    /// Operations of one direction that are not delivered yet; no side goes further ahead.
+    static constexpr std::uint64_t most_operations = 1024;
+    static constexpr std::size_t most_reads = 16;
+    static constexpr std::size_t most_served_reads = 64;
+
+    Session(QueuePair& queues, ka::RmmtView rmmt);
+
+    /// There are new chains in the send queue: takes as many as may be under way.
+    void take_sends();
+    /// Nothing of the program is used any more: its memory, its queues.
+    void detach() noexcept { queues_ = nullptr; }
+    [[nodiscard]] bool attached() const noexcept { return queues_ != nullptr; }
+
+    /// Sends or reads that are not done.
+    [[nodiscard]] bool unfinished() const noexcept;
+    /// An error on a reliable connection: the user agent will end it, and this is why.
+    [[nodiscard]] bool halted() const noexcept { return halted_; }
+    [[nodiscard]] const wire::CloseFrame& reason() const noexcept { return reason_; }
+    [[nodiscard]] bool peer_closed() const noexcept { return peer_closed_; }
+    /// Something was completed or reported since it was asked last.
+    [[nodiscard]] bool take_news() noexcept { return std::exchange(news_, false); }
+    void peer_lost() noexcept;
+
+    // links::StreamClient
+    [[nodiscard]] std::uint64_t pending_bytes() const override;
+    void fill(links::Train& train, links::Span& span) override;
+    void sent(const links::Span& span) override;
+    void lost(const links::Span& span) override;
+    void unsent(const links::Span& span) override;
+    [[nodiscard]] std::uint64_t delivered() const override { return next_delivery_; }
+    void peer_delivered(std::uint32_t count) override;
+    [[nodiscard]] bool take(const wire::DataFrame& frame,
+                            std::span<const std::byte> payload) override;
+    void peer_closes(const wire::CloseFrame& frame) override;
+    void violation(const char* what) override;
+
+  private:
+    /// What this side sends.
+    struct Outgoing {
+        wire::FrameType type = wire::FrameType::Send;
+        bool has_immediate = false;
+        bool has_entry = false;      ///< a descriptor of the program waits for it
+        std::uint32_t length = 0;    ///< bytes that travel
+        std::uint32_t immediate = 0;
+        std::uint64_t receive = 0;   ///< number of the peer's receive, or of the read it answers
+        std::uint64_t entry = 0;     ///< in the send queue
+        PhysicalDescriptor remote{};
+        Segments segments;
+    };
+    /// What the peer sends.
+    struct Incoming {
+        bool begun = false;
+        bool complete = false;
+        wire::FrameType type = wire::FrameType::Send;
+        bool has_immediate = false;
+        bool refused = false;  ///< RDMA that is not allowed
+        bool no_receive = false;
+        std::uint32_t total = 0;
+        std::uint32_t immediate = 0;
+        std::uint32_t status = 0;
+        std::uint64_t receive = 0;
+        std::uint64_t address = 0;
+        std::uint32_t handle = 0;
+        links::RangeSet got;
+        // The last bytes of an RDMA write appear last, whatever the order of the packets.
+        std::uint32_t held_bytes = 0;
+        std::uint32_t held_offset = 0;
+        std::array<std::byte, 8> held{};
+    };
+    struct TakenReceive {
+        std::uint64_t entry = 0;
+        std::uint32_t capacity = 0;
+        Segments segments;
+    };
+    struct Read {  ///< ours, that the peer answers
+        std::uint64_t operation = 0;
+        std::uint64_t entry = 0;
+        std::uint32_t length = 0;
+        std::uint32_t status = 0;
+        Segments segments;
+    };
+
+    // Sending.
+    [[nodiscard]] Outgoing& operation(std::uint64_t number) noexcept {
+        return operations_[number - first_operation_];
+    }
+    void add_operation(Outgoing&& added);
+    /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
+    bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
+             bool& any);
+    [[nodiscard]] bool refer_segments(links::Train& train, const Outgoing& op,
+                                      std::uint32_t offset, std::uint32_t bytes);
+    void fail_send(std::uint64_t number, std::uint32_t status);
+    void retire_first(std::uint32_t status);
+
+    // Receiving.
+    [[nodiscard]] bool take_unreliable(const wire::DataFrame& frame,
+                                       std::span<const std::byte> payload);
+    [[nodiscard]] bool take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload);
+    enum class Begin : std::uint8_t { Ready, NotNow, Violation };
+    [[nodiscard]] Begin begin(Incoming& incoming, const wire::DataFrame& frame, bool is_next);
+    [[nodiscard]] Begin begin_receive(Incoming& incoming, bool is_next);
+    void place(Incoming& incoming, const wire::DataFrame& frame,
+               std::span<const std::byte> payload);
+    void place_write(Incoming& incoming, std::uint32_t offset, std::span<const std::byte> payload);
+    void place_read(Incoming& incoming, std::uint32_t offset, std::span<const std::byte> payload);
+    void deliver_ready();
+    void deliver(Incoming& incoming);
+    void deliver_send(const Incoming& incoming);
+    void deliver_write(Incoming& incoming);
+    void deliver_read_request(const Incoming& incoming);
+    void deliver_read_data(const Incoming& incoming);
+    [[nodiscard]] bool take_receive();
+    void fail(std::uint32_t status);
+    [[nodiscard]] Read* read_of(std::uint64_t operation) noexcept;
+    /// Copies to the place in the segments; false: some of it is not registered any more.
+    [[nodiscard]] bool scatter(const Segments& segments, std::uint32_t capacity,
+                               std::uint32_t offset, std::span<const std::byte> payload);
+
+    [[nodiscard]] bool allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
+                              std::uint32_t right) noexcept;
+
+    QueuePair* queues_;
+    ka::RmmtView rmmt_;
+    ka::CachedRegion send_cache_;
+    ka::CachedRegion receive_cache_;
+
+    std::deque<Outgoing> operations_;   ///< not delivered yet
+    std::uint64_t first_operation_ = 0;  ///< number of the front one
+    std::uint64_t next_operation_ = 0;   ///< number of the next to be made
+    std::uint64_t unsent_operation_ = 0;
+    std::uint32_t unsent_offset_ = 0;
+    std::deque<links::Span> lost_;
+    std::uint64_t pending_bytes_ = 0;
+    std::uint64_t receives_used_ = 0;  ///< of the peer's, by operations made here
+    std::deque<Read> reads_;
+    std::size_t served_reads_ = 0;
+
+    std::uint64_t next_delivery_ = 0;
+    std::deque<Incoming> incoming_;  ///< from next_delivery_ on
+    std::deque<TakenReceive> taken_;
+    std::uint64_t receives_taken_ = 0;
+    std::uint64_t receives_delivered_ = 0;
+
+    bool halted_ = false;
+    bool peer_closed_ = false;
+    bool news_ = false;
+    wire::CloseFrame reason_;
+};
+
+}  // namespace via::na::net

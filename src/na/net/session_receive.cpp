@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of a session: every piece to its place as it comes, every message complete in
+// its turn.
+#include <algorithm>
+#include <cstring>
+
+#include "base/counters.hpp"
+#include "base/log.hpp"
+#include "na/net/session.hpp"
+
+namespace via::na::net {
+namespace {
+
+/// Into memory that the program may be looking at meanwhile.
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize("thread"), noinline)) void move_bytes(std::byte* to,
+                                                                 const std::byte* from,
+                                                                 std::size_t bytes) {
+    auto* out = reinterpret_cast<volatile unsigned char*>(to);
+    const auto* in = reinterpret_cast<const volatile unsigned char*>(from);
+    for (std::size_t i = 0; i < bytes; ++i)
+        out[i] = in[i];
+}
+#else
+void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+}
+#endif
+
+}  // namespace
+
+void Session::violation(const char* what) {
+    if (halted_) return;
+    base::log(base::LogLevel::Warning,
+              std::string("a peer on another host broke the rules of the protocol: ") + what);
+    base::Counters::get().record_error(
+        std::string("a peer on another host broke the rules of the protocol: ") + what);
+    halted_ = true;
+    news_ = true;
+    if (queues_ != nullptr) queues_->report(EndpointEvent::ProtocolViolation);
+}
+
+/// A message could not be delivered: on a reliable connection that is the end.
+void Session::fail(std::uint32_t status) {
+    if (!queues_->reliable()) return;
+    halted_ = true;
+    reason_.message = static_cast<std::uint32_t>(next_delivery_);
+    reason_.status = status;
+}
+
+bool Session::scatter(const Segments& segments, std::uint32_t capacity, std::uint32_t offset,
+                      std::span<const std::byte> payload) {
+    if (offset >= capacity) return true;
+    auto bytes = static_cast<std::uint32_t>(
+        std::min<std::size_t>(payload.size(), capacity - offset));
+    const std::byte* from = payload.data();
+    for (std::uint32_t i = 0; bytes != 0; ++i) {
+        const PhysicalDescriptor& pd = segments[i];
+        if (offset >= pd.length) {
+            offset -= pd.length;
+            continue;
+        }
+        // Deregistered since it was posted, and perhaps even unmapped.
+        if (!allows(receive_cache_, pd, 0)) return false;
+        const std::uint32_t piece = std::min(pd.length - offset, bytes);
+        move_bytes(reinterpret_cast<std::byte*>(pd.address) + offset, from, piece);
+        from += piece;
+        bytes -= piece;
+        offset = 0;
+    }
+    return true;
+}
+
+/// Moves the front chain of the receive queue to taken_. False: none is posted.
+bool Session::take_receive() {
+    WorkQueue& queue = queues_->receive;
+    if (!queue.has_work()) return false;
+    const ChainHead head = decode_head(queue.pds.at(0));
+    TakenReceive& taken = taken_.emplace_back();
+    taken.capacity = head.length;
+    for (std::uint32_t i = 0; i < head.segments; ++i)
+        taken.segments.add(queue.pds.at(1 + i));
+    taken.entry = queue.start();
+    ++receives_taken_;
+    return true;
+}
+
+bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payload) {
+    if (halted_ || queues_ == nullptr) return true;  // nobody is interested any more
+    if (!queues_->reliable()) return take_unreliable(frame, payload);
+    const std::uint64_t number = wire::expand(frame.message, next_delivery_);
+    if (number < next_delivery_) return true;  // it has come before
+    if (number - next_delivery_ >= most_operations) {
+        violation("more operations under way than agreed");
+        return false;
+    }
+    if (number == next_delivery_ && take_plain(frame, payload)) return true;
+    while (incoming_.size() <= number - next_delivery_)
+        incoming_.emplace_back();
+    Incoming& incoming = incoming_[number - next_delivery_];
+    if (!incoming.begun) {
+        switch (begin(incoming, frame, number == next_delivery_)) {
+            case Begin::Ready:
+                break;
+            case Begin::NotNow:
+                return false;
+            case Begin::Violation:
+                violation("an operation that does not fit to those before it");
+                return false;
+        }
+    } else if (incoming.type != frame.type || incoming.total != frame.total) {
+        violation("pieces of different operations under one number");
+        return false;
+    }
+    if (incoming.complete) return true;
+    place(incoming, frame, payload);
+    if (incoming.complete && number == next_delivery_) deliver_ready();
+    return true;
+}
+
+/// The common case in one piece: the next message, whole, into one segment that is long enough.
+bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload) {
+    if (frame.type != wire::FrameType::Send || !frame.whole() || !taken_.empty() ||
+        (!incoming_.empty() && incoming_.front().begun))
+        return false;
+    WorkQueue& queue = queues_->receive;
+    if (!queue.has_work()) return false;
+    const ChainHead head = decode_head(queue.pds.at(0));
+    if (head.segments != 1 || frame.total > head.length ||
+        frame.receive != static_cast<std::uint32_t>(receives_delivered_))
+        return false;
+    const PhysicalDescriptor& pd = queue.pds.at(1);
+    if (!allows(receive_cache_, pd, 0)) return false;
+    move_bytes(reinterpret_cast<std::byte*>(pd.address), payload.data(), payload.size());
+    const std::uint64_t entry = queue.start();
+    queue.complete(entry, frame.has_immediate() ? status_immediate : 0, frame.total,
+                   frame.immediate);
+    ++receives_taken_;
+    ++receives_delivered_;
+    queues_->counters->received_messages[static_cast<std::size_t>(base::DataPath::Packet)].add();
+    queues_->counters->received_bytes.add(frame.total);
+    news_ = true;
+    if (!incoming_.empty()) incoming_.pop_front();
+    ++next_delivery_;
+    if (!incoming_.empty()) deliver_ready();
+    return true;
+}
+
+Session::Begin Session::begin(Incoming& incoming, const wire::DataFrame& frame, bool is_next) {
+    incoming.type = frame.type;
+    incoming.total = frame.total;
+    incoming.has_immediate = frame.has_immediate();
+    incoming.immediate = frame.immediate;
+    incoming.address = frame.address;
+    incoming.handle = frame.handle;
+    switch (frame.type) {
+        case wire::FrameType::Send: {
+            incoming.receive = wire::expand(frame.receive, receives_delivered_);
+            const Begin outcome = begin_receive(incoming, is_next);
+            if (outcome != Begin::Ready) return outcome;
+            break;
+        }
+        case wire::FrameType::RdmaWrite: {
+            incoming.receive = wire::expand(frame.receive, receives_delivered_);
+            const PhysicalDescriptor target{frame.address, frame.total, frame.handle};
+            incoming.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
+                               !allows(receive_cache_, target, ka::right_rdma_write);
+            break;
+        }
+        case wire::FrameType::ReadData: {
+            incoming.receive =
+                wire::expand(frame.receive, first_operation_ + operations_.size() / 2);
+            const Read* read = read_of(incoming.receive);
+            if (read == nullptr || read->length != frame.total) return Begin::Violation;
+            break;
+        }
+        default:
+            break;
+    }
+    incoming.begun = true;
+    return Begin::Ready;
+}
+
+/// Finds the receive that the message will consume, so that its pieces can go there at once.
+Session::Begin Session::begin_receive(Incoming& incoming, bool is_next) {
+    if (incoming.receive < receives_delivered_ ||
+        incoming.receive - receives_delivered_ >= most_operations)
+        return Begin::Violation;
+    while (receives_taken_ <= incoming.receive) {
+        if (take_receive()) continue;
+        // Messages before it may be on their way, and so may be receives: only when its turn has
+        // come is it known that there is none.
+        if (!is_next) return Begin::NotNow;
+        incoming.no_receive = true;
+        return Begin::Ready;
+    }
+    const TakenReceive& receive = taken_[incoming.receive - receives_delivered_];
+    if (incoming.total > receive.capacity) incoming.status |= status_length;
+    return Begin::Ready;
+}
+
+void Session::place(Incoming& incoming, const wire::DataFrame& frame,
+                    std::span<const std::byte> payload) {
+    switch (incoming.type) {
+        case wire::FrameType::Send:
+            if (!incoming.no_receive && (incoming.status & status_protection) == 0) {
+                const TakenReceive& receive = taken_[incoming.receive - receives_delivered_];
+                if (!scatter(receive.segments, receive.capacity, frame.offset, payload))
+                    incoming.status |= status_protection;
+            }
+            break;
+        case wire::FrameType::RdmaWrite:
+            if (!incoming.refused) place_write(incoming, frame.offset, payload);
+            break;
+        case wire::FrameType::ReadData:
+            place_read(incoming, frame.offset, payload);
+            break;
+        default:
+            incoming.complete = true;
+            return;
+    }
+    if (incoming.total == 0 || frame.whole()) {
+        incoming.complete = true;
+        return;
+    }
+    incoming.got.add(frame.offset, frame.offset + frame.length);
+    incoming.complete = incoming.got.covers(0, incoming.total);
+}
+
+void Session::place_write(Incoming& incoming, std::uint32_t offset,
+                          std::span<const std::byte> payload) {
+    auto bytes = static_cast<std::uint32_t>(payload.size());
+    const PhysicalDescriptor piece{incoming.address + offset, bytes, incoming.handle};
+    // The region may have been deregistered since the last piece.
+    if (!allows(receive_cache_, piece, ka::right_rdma_write)) {
+        incoming.refused = true;
+        return;
+    }
+    // A program may look at the last word to see that all has come.
+    if (offset + bytes == incoming.total && bytes != 0) {
+        std::uint32_t held = static_cast<std::uint32_t>((piece.address + bytes) % 8);
+        if (held == 0) held = 8;
+        held = std::min(held, bytes);
+        incoming.held_bytes = held;
+        incoming.held_offset = incoming.total - held;
+        std::memcpy(incoming.held.data(), payload.data() + bytes - held, held);
+        bytes -= held;
+    }
+    move_bytes(reinterpret_cast<std::byte*>(piece.address), payload.data(), bytes);
+}
+
+void Session::place_read(Incoming& incoming, std::uint32_t offset,
+                         std::span<const std::byte> payload) {
+    Read* read = read_of(incoming.receive);
+    if (read == nullptr) return;
+    if (!scatter(read->segments, read->length, offset, payload))
+        read->status |= status_protection;
+}
+
+void Session::deliver_ready() {
+    while (!incoming_.empty() && incoming_.front().complete && !halted_) {
+        Incoming incoming = std::move(incoming_.front());
+        incoming_.pop_front();
+        deliver(incoming);
+        ++next_delivery_;
+        // What failed has not been delivered.
+        if (halted_ && reason_.status != 0) --next_delivery_;
+    }
+}
+
+void Session::deliver(Incoming& incoming) {
+    news_ = true;
+    switch (incoming.type) {
+        case wire::FrameType::Send:
+            deliver_send(incoming);
+            break;
+        case wire::FrameType::RdmaWrite:
+            deliver_write(incoming);
+            break;
+        case wire::FrameType::ReadRequest:
+            deliver_read_request(incoming);
+            break;
+        case wire::FrameType::ReadData:
+            deliver_read_data(incoming);
+            break;
+        default:
+            break;
+    }
+}
+
+void Session::deliver_send(const Incoming& incoming) {
+    if (incoming.no_receive) {
+        queues_->report(EndpointEvent::ReceiveQueueEmpty);
+        fail(status_remote_descriptor);
+        return;
+    }
+    if (incoming.receive != receives_delivered_) {
+        violation("a message for another receive than the next");
+        return;
+    }
+    const TakenReceive receive = std::move(taken_.front());
+    taken_.pop_front();
+    ++receives_delivered_;
+    std::uint32_t status = incoming.status;
+    std::uint32_t bytes = incoming.total;
+    if ((status & status_protection) != 0) {
+        bytes = 0;
+    } else if ((status & status_length) != 0) {
+        bytes = receive.capacity;
+        if (bytes != 0) status |= status_partial;
+    }
+    if (incoming.has_immediate) status |= status_immediate;
+    queues_->receive.complete(receive.entry, status, bytes, incoming.immediate);
+    queues_->counters->received_messages[static_cast<std::size_t>(base::DataPath::Packet)].add();
+    queues_->counters->received_bytes.add(bytes);
+    if ((status & status_error_mask) != 0) fail(status_remote_descriptor);
+}
+
+void Session::deliver_write(Incoming& incoming) {
+    if (!incoming.refused && incoming.held_bytes != 0) {
+        const PhysicalDescriptor rest{incoming.address + incoming.held_offset, incoming.held_bytes,
+                                      incoming.handle};
+        if (allows(receive_cache_, rest, ka::right_rdma_write)) {
+            std::atomic_thread_fence(std::memory_order_release);
+            move_bytes(reinterpret_cast<std::byte*>(rest.address), incoming.held.data(),
+                       incoming.held_bytes);
+        } else {
+            incoming.refused = true;
+        }
+    }
+    std::atomic_thread_fence(std::memory_order_release);
+    if (!incoming.has_immediate) {
+        if (!incoming.refused) return;
+        queues_->report(EndpointEvent::RdmaWriteRefused);
+        fail(status_rdma_protection);
+        return;
+    }
+    // Immediate data consumes a receive.
+    if (taken_.empty() && !take_receive()) {
+        queues_->report(EndpointEvent::ReceiveQueueEmpty);
+        fail(incoming.refused ? status_rdma_protection : status_remote_descriptor);
+        return;
+    }
+    if (queues_->reliable() && incoming.receive != receives_delivered_) {
+        violation("immediate data for another receive than the next");
+        return;
+    }
+    const TakenReceive receive = std::move(taken_.front());
+    taken_.pop_front();
+    ++receives_delivered_;
+    queues_->receive.at(receive.entry).operation_bits = status_op_remote_rdma_write;
+    queues_->receive.complete(receive.entry,
+                              status_immediate | (incoming.refused ? status_rdma_protection : 0),
+                              incoming.refused ? 0 : incoming.total, incoming.immediate);
+    if (incoming.refused) fail(status_rdma_protection);
+}
+
+void Session::deliver_read_request(const Incoming& incoming) {
+    const PhysicalDescriptor source{incoming.address, incoming.total, incoming.handle};
+    if ((queues_->local.rights & ka::right_rdma_read) == 0 ||
+        !allows(send_cache_, source, ka::right_rdma_read)) {
+        queues_->report(EndpointEvent::RdmaReadRefused);
+        fail(status_rdma_protection);
+        return;
+    }
+    if (served_reads_ >= most_served_reads) {
+        violation("too many reads at once");
+        return;
+    }
+    ++served_reads_;
+    Outgoing answer;
+    answer.type = wire::FrameType::ReadData;
+    answer.length = incoming.total;
+    answer.receive = next_delivery_;
+    if (incoming.total != 0) answer.segments.add(source);
+    add_operation(std::move(answer));
+}
+
+void Session::deliver_read_data(const Incoming& incoming) {
+    Read* read = read_of(incoming.receive);
+    if (read == nullptr) return violation("data of a read that was answered already");
+    queues_->send.complete(read->entry, read->status, read->status == 0 ? read->length : 0);
+    if (read->status != 0 && queues_->reliable()) halted_ = true;
+    std::erase_if(reads_, [&](const Read& r) { return r.operation == incoming.receive; });
+    take_sends();  // a fence may have waited for it
+}
+
+/// Messages may be missing, and what is missing is given up as soon as a later one comes.
+bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std::byte> payload) {
+    const std::uint64_t number = wire::expand(frame.message, next_delivery_);
+    if (number < next_delivery_ ||
+        (frame.type != wire::FrameType::Send && frame.type != wire::FrameType::RdmaWrite))
+        return true;
+    if (number > next_delivery_ || incoming_.empty()) {
+        incoming_.clear();
+        next_delivery_ = number;
+        if (frame.offset != 0) return true;  // its beginning is missing
+        Incoming& begun = incoming_.emplace_back();
+        begun.type = frame.type;
+        begun.total = frame.total;
+        begun.has_immediate = frame.has_immediate();
+        begun.immediate = frame.immediate;
+        begun.address = frame.address;
+        begun.handle = frame.handle;
+        if (frame.type == wire::FrameType::Send) {
+            begun.receive = receives_delivered_;
+            begun.no_receive = taken_.empty() && !take_receive();
+            if (!begun.no_receive && frame.total > taken_.front().capacity)
+                begun.status |= status_length;
+        } else {
+            const PhysicalDescriptor target{frame.address, frame.total, frame.handle};
+            begun.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
+                            !allows(receive_cache_, target, ka::right_rdma_write);
+        }
+        begun.begun = true;
+    }
+    Incoming& incoming = incoming_.front();
+    const std::uint64_t got = incoming.got.empty() ? 0 : incoming.got.ranges().back().end;
+    if (frame.offset != got || incoming.total != frame.total || incoming.type != frame.type) {
+        if (frame.offset > got) {  // a piece is missing
+            incoming_.clear();
+            ++next_delivery_;
+        }
+        return true;
+    }
+    place(incoming, frame, payload);
+    if (incoming.complete) {
+        Incoming whole = std::move(incoming_.front());
+        incoming_.clear();
+        deliver(whole);
+        ++next_delivery_;
+    }
+    return true;
+}
+
+}  // namespace via::na::net

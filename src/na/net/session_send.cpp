@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending half of a session: the stream of operations.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "na/net/session.hpp"
+
+namespace via::na::net {
+namespace {
+
+/// What one operation costs on top of its bytes, about.
+constexpr std::uint64_t operation_overhead = 16;
+/// A piece of a message that would be shorter waits for the next packet.
+constexpr std::uint32_t least_piece = 64;
+
+std::uint64_t weight(std::uint32_t bytes) noexcept {
+    return std::uint64_t{bytes} + operation_overhead;
+}
+
+}  // namespace
+
+Session::Session(QueuePair& queues, ka::RmmtView rmmt) : queues_(&queues), rmmt_(rmmt) {}
+
+bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
+                     std::uint32_t right) noexcept {
+    const ka::Region* region;
+    return cache.find(rmmt_, pd.handle, region) && region->contains(pd.address, pd.length) &&
+           (region->rights & right) == right &&
+           (region->tag == queues_->local.tag ||
+            (queues_->local.flags & ka::endpoint_any_tag) != 0);
+}
+
+bool Session::unfinished() const noexcept {
+    return !operations_.empty() || !reads_.empty() ||
+           (queues_ != nullptr && queues_->send.has_unstarted());
+}
+
+std::uint64_t Session::pending_bytes() const {
+    if (halted_ || (lost_.empty() && unsent_operation_ == next_operation_)) return 0;
+    return std::max<std::uint64_t>(pending_bytes_, 1);
+}
+
+void Session::add_operation(Outgoing&& added) {
+    pending_bytes_ += weight(added.length);
+    operations_.push_back(std::move(added));
+    ++next_operation_;
+}
+
+void Session::take_sends() {
+    if (halted_ || queues_ == nullptr) return;
+    WorkQueue& queue = queues_->send;
+    while (operations_.size() < most_operations && queue.has_work()) {
+        const ChainHead head = decode_head(queue.pds.at(0));
+        if ((head.flags & pd_fence) != 0 && !reads_.empty()) return;
+        const bool reads = head.operation == Operation::RdmaRead;
+        if (reads && reads_.size() >= most_reads) return;
+        if (head.operation == Operation::Receive) {
+            queue.complete(queue.start(), status_format, 0);
+            news_ = true;
+            continue;
+        }
+        Outgoing op;
+        op.length = head.length;
+        op.immediate = head.immediate;
+        op.has_immediate = (head.flags & pd_immediate) != 0;
+        op.has_entry = true;
+        std::uint32_t first = 1;
+        if (head.has_address()) op.remote = queue.pds.at(first++);
+        for (std::uint32_t i = 0; i < head.segments; ++i)
+            op.segments.add(queue.pds.at(first + i));
+        op.entry = queue.start();
+        switch (head.operation) {
+            case Operation::RdmaWrite:
+                op.type = wire::FrameType::RdmaWrite;
+                queues_->counters->rdma_writes.add();
+                queues_->counters->rdma_bytes.add(head.length);
+                break;
+            case Operation::RdmaRead: {
+                op.type = wire::FrameType::ReadRequest;
+                op.has_entry = false;
+                queues_->counters->rdma_reads.add();
+                queues_->counters->rdma_bytes.add(head.length);
+                Read read;
+                read.operation = next_operation_;
+                read.entry = op.entry;
+                read.length = head.length;
+                read.segments = std::move(op.segments);
+                op.segments = {};
+                reads_.push_back(std::move(read));
+                op.remote.length = op.length;
+                op.length = 0;
+                break;
+            }
+            default:
+                op.type = wire::FrameType::Send;
+                queues_->counters->sent_messages[static_cast<std::size_t>(base::DataPath::Packet)]
+                    .add();
+                queues_->counters->sent_bytes.add(head.length);
+                break;
+        }
+        if (op.type == wire::FrameType::Send || (op.has_immediate && !reads))
+            op.receive = receives_used_++;
+        add_operation(std::move(op));
+    }
+}
+
+/// What the program posted can not be sent any more: its memory was deregistered meanwhile.
+void Session::fail_send(std::uint64_t number, std::uint32_t status) {
+    Outgoing& op = operation(number);
+    if (op.has_entry && queues_ != nullptr) {
+        queues_->send.complete(op.entry, status, 0);
+        op.has_entry = false;
+        news_ = true;
+    }
+    if (queues_ != nullptr && queues_->reliable()) {
+        halted_ = true;
+        // The peer hears of a read that can not be answered.
+        if (op.type == wire::FrameType::ReadData) {
+            reason_.message = static_cast<std::uint32_t>(op.receive);
+            reason_.status = status_rdma_protection;
+            queues_->report(EndpointEvent::RdmaReadRefused);
+            news_ = true;
+        }
+    }
+}
+
+bool Session::refer_segments(links::Train& train, const Outgoing& op,
+                             std::uint32_t offset, std::uint32_t bytes) {
+    const std::uint32_t right =
+        op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
+    for (std::uint32_t i = 0; bytes != 0 && i < op.segments.size(); ++i) {
+        const PhysicalDescriptor& pd = op.segments[i];
+        if (offset >= pd.length) {
+            offset -= pd.length;
+            continue;
+        }
+        const std::uint32_t piece = std::min(pd.length - offset, bytes);
+        if (!allows(send_cache_, {pd.address + offset, piece, pd.handle}, right)) return false;
+        train.refer(reinterpret_cast<const std::byte*>(pd.address) + offset, piece);
+        bytes -= piece;
+        offset = 0;
+    }
+    return true;
+}
+
+bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begin,
+                  std::uint32_t end, bool& any) {
+    Outgoing& op = operation(number);
+    wire::DataFrame frame;
+    frame.type = op.type;
+    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    const bool is_request = op.type == wire::FrameType::ReadRequest;
+    const std::uint32_t wanted = end - begin;
+    std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags | wire::data_whole);
+    std::uint32_t bytes = wanted;
+    if (!is_request && begin == 0 && end == op.length && header + op.length <= train.room()) {
+        frame.flags |= wire::data_whole;
+    } else {
+        header = wire::data_frame_header_bytes(op.type, frame.flags);
+        if (train.room() < header) return false;
+        bytes = std::min(wanted, train.room() - header);
+        // A short piece of a long message is not worth its header.
+        if (bytes < wanted && bytes < least_piece) return false;
+    }
+    bytes = std::min<std::uint32_t>(bytes, 0xFFFF);
+    frame.length = static_cast<std::uint16_t>(bytes);
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(op.receive);
+    frame.total = is_request ? op.remote.length : op.length;
+    frame.offset = begin;
+    frame.immediate = op.immediate;
+    frame.address = op.remote.address;
+    frame.handle = op.remote.handle;
+    wire::encode(train.append(header), frame);
+    any = true;
+    if (bytes != 0 && !refer_segments(train, op, begin, bytes)) {
+        // The frame stays, with bytes that nobody will look at: the connection ends, or, where
+        // messages may be lost, this one is.
+        std::memset(train.append(bytes), 0, bytes);
+        fail_send(number, status_protection);
+    }
+    begin += bytes;
+    return begin == end;
+}
+
+void Session::fill(links::Train& train, links::Span& span) {
+    if (queues_ == nullptr) return;
+    bool any = false;
+    // What was lost first, as far as it has not been delivered meanwhile. One span a packet.
+    while (!lost_.empty() && !halted_) {
+        links::Span& from = lost_.front();
+        if (from.first < first_operation_) {
+            from.first = first_operation_;
+            from.begin = 0;
+        }
+        if (from.empty()) {
+            lost_.pop_front();
+            continue;
+        }
+        span.first = span.last = from.first;
+        span.begin = from.begin;
+        while (!from.empty() && !halted_) {
+            const std::uint64_t number = from.first;
+            const std::uint32_t end =
+                number == from.last ? from.end : operation(number).length;
+            std::uint32_t at = from.begin;
+            const bool finished = put(train, number, at, end, any);
+            if (at != from.begin || finished) {
+                span.last = number;
+                span.end = at;
+                const std::uint64_t done = at - from.begin + (finished ? operation_overhead : 0);
+                pending_bytes_ -= std::min<std::uint64_t>(pending_bytes_, done);
+            }
+            from.begin = at;
+            if (!finished) break;
+            ++from.first;
+            from.begin = 0;
+        }
+        if (from.empty()) lost_.pop_front();
+        if (!any) span = {};
+        return;
+    }
+    const std::uint64_t started = unsent_operation_;
+    const std::uint32_t started_at = unsent_offset_;
+    while (unsent_operation_ < next_operation_ && !halted_) {
+        const std::uint32_t end = operation(unsent_operation_).length;
+        std::uint32_t at = unsent_offset_;
+        const bool finished = put(train, unsent_operation_, at, end, any);
+        if (at != unsent_offset_ || finished) {
+            span.first = started;
+            span.begin = started_at;
+            span.last = unsent_operation_;
+            span.end = at;
+            const std::uint64_t done = at - unsent_offset_ + (finished ? operation_overhead : 0);
+            pending_bytes_ -= std::min(pending_bytes_, done);
+        }
+        unsent_offset_ = at;
+        if (!finished) break;
+        ++unsent_operation_;
+        unsent_offset_ = 0;
+    }
+    if (halted_) pending_bytes_ = 0;
+    if (lost_.empty() && unsent_operation_ == next_operation_) pending_bytes_ = 0;
+}
+
+/// On an unreliable VI a message is done when the kernel has it.
+void Session::sent(const links::Span& span) {
+    if (queues_ == nullptr || queues_->reliable()) return;
+    while (!operations_.empty() && first_operation_ < unsent_operation_ &&
+           first_operation_ <= span.last)
+        retire_first(0);
+}
+
+void Session::retire_first(std::uint32_t status) {
+    Outgoing& op = operations_.front();
+    if (op.has_entry && queues_ != nullptr) {
+        queues_->send.complete(op.entry, status, status == 0 ? op.length : 0);
+        news_ = true;
+    }
+    if (op.type == wire::FrameType::ReadData && served_reads_ != 0) --served_reads_;
+    operations_.pop_front();
+    ++first_operation_;
+    if (unsent_operation_ < first_operation_) {
+        unsent_operation_ = first_operation_;
+        unsent_offset_ = 0;
+    }
+}
+
+void Session::lost(const links::Span& span) {
+    if (queues_ == nullptr || !queues_->reliable() || halted_) return;
+    if (span.last < first_operation_) return;
+    std::uint64_t bytes = 0;
+    for (std::uint64_t n = std::max(span.first, first_operation_); n <= span.last; ++n) {
+        const std::uint32_t begin = n == span.first ? span.begin : 0;
+        const std::uint32_t end = n == span.last ? span.end : operation(n).length;
+        bytes += (end > begin ? end - begin : 0) + operation_overhead;
+    }
+    pending_bytes_ += bytes;
+    // Neighbours that were lost together become one.
+    if (!lost_.empty()) {
+        links::Span& back = lost_.back();
+        const bool follows =
+            (back.last == span.first && back.end == span.begin && span.begin != 0) ||
+            (back.last + 1 == span.first && span.begin == 0 && back.last >= first_operation_ &&
+             back.end == operation(back.last).length);
+        if (follows) {
+            back.last = span.last;
+            back.end = span.end;
+            return;
+        }
+    }
+    lost_.push_back(span);
+}
+
+/// As if it had not been put into a packet.
+void Session::unsent(const links::Span& span) {
+    if (queues_ == nullptr || halted_) return;
+    if (!queues_->reliable()) {
+        // Nothing is kept of what may be lost, but the kernel's queue being full is no loss.
+        unsent_operation_ = std::max(span.first, first_operation_);
+        unsent_offset_ = span.first < first_operation_ ? 0 : span.begin;
+        pending_bytes_ = 0;
+        for (std::uint64_t n = unsent_operation_; n < next_operation_; ++n)
+            pending_bytes_ += weight(operation(n).length);
+        return;
+    }
+    lost(span);
+    // It comes before everything else that waits.
+    if (lost_.size() > 1 && lost_.back() == span) {
+        lost_.pop_back();
+        lost_.push_front(span);
+    }
+}
+
+void Session::peer_delivered(std::uint32_t count) {
+    if (queues_ == nullptr || !queues_->reliable()) return;
+    const std::uint64_t until = wire::expand(count, first_operation_);
+    if (until > unsent_operation_ || until < first_operation_) {
+        if (until > unsent_operation_) violation("delivered more than was sent");
+        return;
+    }
+    while (first_operation_ < until)
+        retire_first(0);
+    if (lost_.empty() && unsent_operation_ == next_operation_) pending_bytes_ = 0;
+}
+
+void Session::peer_closes(const wire::CloseFrame& frame) {
+    if (peer_closed_) return;
+    peer_closed_ = true;
+    news_ = true;
+    if (queues_ == nullptr) return;
+    if ((frame.status & status_error_mask) != 0 && queues_->reliable()) {
+        const std::uint32_t status = frame.status & status_error_mask;
+        const std::uint64_t failed = wire::expand(frame.message, first_operation_);
+        // Everything before the one that failed was delivered.
+        while (!operations_.empty() && first_operation_ < failed && failed < next_operation_)
+            retire_first(0);
+        if (!operations_.empty() && first_operation_ == failed) {
+            if (Read* read = read_of(failed)) {
+                queues_->send.complete(read->entry, status, 0);
+                std::erase_if(reads_, [&](const Read& r) { return r.operation == failed; });
+            } else {
+                // Only reliable reception tells the sender what became of a message.
+                retire_first(queues_->acknowledged() ? status : 0);
+            }
+        } else if (Read* read = read_of(failed)) {
+            queues_->send.complete(read->entry, status, 0);
+            std::erase_if(reads_, [&](const Read& r) { return r.operation == failed; });
+        }
+    }
+    halted_ = true;
+    queues_->report(EndpointEvent::PeerDisconnected);
+}
+
+void Session::peer_lost() noexcept {
+    if (peer_closed_ || queues_ == nullptr) return;
+    peer_closed_ = true;
+    halted_ = true;
+    news_ = true;
+    queues_->report(EndpointEvent::PeerDied);
+}
+
+Session::Read* Session::read_of(std::uint64_t operation_number) noexcept {
+    for (Read& read : reads_)
+        if (read.operation == operation_number) return &read;
+    return nullptr;
+}
+
+}  // namespace via::na::net

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wire/packet_guard.hpp"
+
+#include <sodium.h>
+
+#include <cstring>
+
+#include "wire/crc32c.hpp"
+
+namespace via::wire {
+namespace {
+
+/// A key of its own for each use and direction.
+SessionKey derive(const SessionKey& key, const char* use, bool by_requester) noexcept {
+    std::array<std::uint8_t, 24> label{};
+    std::strncpy(reinterpret_cast<char*>(label.data()), use, label.size() - 1);
+    label.back() = by_requester ? 1 : 2;
+    SessionKey derived;
+    crypto_generichash_blake2b(derived.data(), derived.size(), label.data(), label.size(),
+                               key.data(), key.size());
+    return derived;
+}
+
+}  // namespace
+
+PacketGuard::PacketGuard(const SessionKey& key, bool requester, bool sealed) : sealed_(sealed) {
+    const SessionKey out = derive(key, "viaduct checksum", requester);
+    const SessionKey in = derive(key, "viaduct checksum", !requester);
+    std::memcpy(&seed_out_, out.data(), sizeof seed_out_);
+    std::memcpy(&seed_in_, in.data(), sizeof seed_in_);
+    key_out_ = derive(key, "viaduct seal", requester);
+    key_in_ = derive(key, "viaduct seal", !requester);
+}
+
+PacketGuard::Nonce PacketGuard::nonce_of(std::uint8_t link, std::uint64_t number) noexcept {
+    Nonce nonce{};
+    nonce[0] = link;
+    std::memcpy(nonce.data() + 4, &number, sizeof number);
+    return nonce;
+}
+
+void PacketGuard::protect(const PacketHeader& header, std::uint64_t number,
+                          std::span<const iovec> parts) const noexcept {
+    auto* const first = static_cast<std::byte*>(parts[0].iov_base);
+    if (sealed_) {
+        // One piece (needs_copy). The header is authenticated, the frames are encrypted where they
+        // lie.
+        auto* const bytes = reinterpret_cast<unsigned char*>(first);
+        const std::size_t frames = parts[0].iov_len - PacketHeader::bytes - tag_bytes;
+        const Nonce nonce = nonce_of(header.link, number);
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(
+            bytes + PacketHeader::bytes, bytes + PacketHeader::bytes + frames, nullptr,
+            bytes + PacketHeader::bytes, frames, bytes, PacketHeader::bytes, nullptr, nonce.data(),
+            key_out_.data());
+        return;
+    }
+    std::uint32_t checksum = crc32c(seed_out_, first + PacketHeader::covered_from,
+                                    parts[0].iov_len - PacketHeader::covered_from);
+    for (const iovec& part : parts.subspan(1))
+        checksum = crc32c(checksum, part.iov_base, part.iov_len);
+    store(first + 4, checksum);
+}
+
+std::optional<std::span<const std::byte>> PacketGuard::open(const PacketHeader& header,
+                                                            std::uint64_t number,
+                                                            std::span<const std::byte> packet,
+                                                            std::vector<std::byte>& opened) const {
+    if (((header.flags & packet_sealed) != 0) != sealed_) return std::nullopt;
+    if (!sealed_) {
+        if (crc32c(seed_in_, packet.data() + PacketHeader::covered_from,
+                   packet.size() - PacketHeader::covered_from) != header.checksum)
+            return std::nullopt;
+        return packet.subspan(PacketHeader::bytes);
+    }
+    if (packet.size() < PacketHeader::bytes + tag_bytes) return std::nullopt;
+    const std::size_t frames = packet.size() - PacketHeader::bytes - tag_bytes;
+    opened.resize(frames);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(packet.data());
+    const Nonce nonce = nonce_of(header.link, number);
+    if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+            reinterpret_cast<unsigned char*>(opened.data()), nullptr, bytes + PacketHeader::bytes,
+            frames, bytes + PacketHeader::bytes + frames, bytes, PacketHeader::bytes, nonce.data(),
+            key_in_.data()) != 0)
+        return std::nullopt;
+    return std::span<const std::byte>(opened.data(), frames);
+}
+
+}  // namespace via::wire

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What protects the packets of one connection: a checksum that is seeded with a secret of the
+// connection, or authenticated encryption (VIA_NET_SECURE).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "wire/packet.hpp"
+
+namespace via::wire {
+
+using SessionKey = std::array<std::uint8_t, 32>;
+
+class PacketGuard {
+  public:
+    /// Both ends derive the same secrets from the key; the directions have different ones.
+    PacketGuard(const SessionKey& key, bool requester, bool sealed);
+
+    /// Bytes that it adds to a packet.
+    [[nodiscard]] std::uint32_t overhead() const noexcept { return sealed_ ? tag_bytes : 0; }
+    /// The whole packet must lie in one piece of memory that may be changed.
+    [[nodiscard]] bool needs_copy() const noexcept { return sealed_; }
+    [[nodiscard]] bool sealed() const noexcept { return sealed_; }
+
+    /// Completes a packet whose parts follow each other; the first begins with the header, whose
+    /// number is the low half of `number`. The last `overhead()` bytes are for the tag.
+    void protect(const PacketHeader& header, std::uint64_t number,
+                 std::span<const iovec> parts) const noexcept;
+    /// The frames of a packet, or nothing if it is not genuine. The frames may lie in `opened`.
+    [[nodiscard]] std::optional<std::span<const std::byte>> open(
+        const PacketHeader& header, std::uint64_t number, std::span<const std::byte> packet,
+        std::vector<std::byte>& opened) const;
+
+  private:
+    static constexpr std::uint32_t tag_bytes = 16;
+    using Nonce = std::array<std::uint8_t, 12>;
+    [[nodiscard]] static Nonce nonce_of(std::uint8_t link, std::uint64_t number) noexcept;
+
+    bool sealed_;
+    std::uint32_t seed_out_ = 0;
+    std::uint32_t seed_in_ = 0;
+    SessionKey key_out_{};
+    SessionKey key_in_{};
+};
+
+}  // namespace via::wire

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/net/simulated_network.hpp"
+
+#include <algorithm>
+
+namespace via::test {
+namespace {
+
+ka::RmmtEntry* table() {
+    static auto* entries = new ka::RmmtEntry[ka::rmmt_entries]();
+    return entries;
+}
+
+links::TransportTerms terms_of(std::size_t index, const NetworkOptions& options,
+                               std::uint64_t seed) {
+    links::TransportTerms terms;
+    terms.local_token = static_cast<std::uint32_t>(seed * 2 + index);
+    terms.remote_token = static_cast<std::uint32_t>(seed * 2 + 1 - index);
+    for (std::size_t i = 0; i < terms.key.size(); ++i)
+        terms.key[i] = static_cast<std::uint8_t>(seed >> (i % 8 * 8));
+    terms.requester = index == 0;
+    terms.sealed = options.sealed;
+    terms.policy = options.policy;
+    terms.one_link = options.reliability == na::unreliable;
+    return terms;
+}
+
+}  // namespace
+
+std::uint32_t SimulatedNetwork::register_memory(void* address, std::uint64_t bytes,
+                                                std::uint32_t rights, std::uint32_t tag) {
+    static std::uint32_t last = 0;
+    last = last % static_cast<std::uint32_t>(ka::rmmt_entries - 2) + 1;
+    const std::uint32_t handle = last | 1U << 16U;
+    ka::RmmtEntry& entry = table()[last];
+    entry.address = reinterpret_cast<std::uint64_t>(address);
+    entry.length = bytes;
+    entry.tag = tag;
+    entry.rights = rights;
+    entry.stamp = ((entry.stamp >> 32) + 1) << 32 | handle;
+    return handle;
+}
+
+void SimulatedNetwork::deregister_memory(std::uint32_t handle) {
+    ka::RmmtEntry& entry = table()[ka::handle_index(handle)];
+    entry.stamp = ((entry.stamp >> 32) + 1) << 32;
+}
+
+ka::RmmtView SimulatedNetwork::rmmt() {
+    return ka::RmmtView(table());
+}
+
+SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& options)
+    : seed_(seed), random_(seed), options_(options), faults_(options.links, options.faults),
+      cut_(options.links) {
+    for (std::size_t i = 0; i < 2; ++i)
+        sides_[i] = std::make_unique<Side>(*this, i, options);
+    for (std::size_t i = 0; i < 2; ++i) {
+        links::LinkLimits limits;
+        limits.packet_bytes = options.packet_bytes;
+        for (std::uint32_t link = 0; link < options.links; ++link)
+            sides_[i]->transport.add_link(limits, now_);
+        poll(i);
+    }
+}
+
+SimulatedNetwork::~SimulatedNetwork() = default;
+
+void SimulatedNetwork::add(Nanoseconds time, std::size_t side, std::size_t link,
+                           std::vector<std::byte> packet) {
+    events_.push({time, events_added_++, side, link, std::move(packet)});
+}
+
+/// One poll of a side is planned at a time, the earliest that was asked for.
+void SimulatedNetwork::poll_at(Nanoseconds time, std::size_t side) {
+    if (time >= next_poll_[side]) return;
+    next_poll_[side] = time;
+    add(time, side, 0, {});
+}
+
+links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
+                                          std::span<const iovec> parts,
+                                          std::uint32_t packet_bytes) {
+    if (happens(faults_[link].full)) return links::SendOutcome::Later;
+    std::vector<std::byte> train;
+    for (const iovec& part : parts) {
+        const auto* bytes = static_cast<const std::byte*>(part.iov_base);
+        train.insert(train.end(), bytes, bytes + part.iov_len);
+    }
+    for (std::size_t at = 0; at < train.size(); at += packet_bytes) {
+        const auto begin = train.begin() + static_cast<std::ptrdiff_t>(at);
+        const auto end = begin + static_cast<std::ptrdiff_t>(
+                                     std::min<std::size_t>(packet_bytes, train.size() - at));
+        carry(from, link, std::vector<std::byte>(begin, end));
+    }
+    return links::SendOutcome::Sent;
+}
+
+void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet) {
+    const LinkFaults& faults = faults_[link];
+    if (cut_[link][from] || happens(faults.drop)) return;
+    if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
+    if (happens(faults.corrupt))
+        packet[random_.below(static_cast<std::uint32_t>(packet.size()))] ^=
+            static_cast<std::byte>(1U << random_.below(8));
+    if (happens(faults.truncate))
+        packet.resize(1 + random_.below(static_cast<std::uint32_t>(packet.size())));
+    if (faults.replay != 0 && old_packets_.size() < 64) old_packets_.push_back(packet);
+    const auto arrival = [&] {
+        Nanoseconds time =
+            now_ + faults.delay +
+            static_cast<Nanoseconds>(random_.below(static_cast<std::uint32_t>(faults.jitter) + 1));
+        if (happens(faults.late))
+            time += static_cast<Nanoseconds>(random_.below(20'000)) * microsecond;
+        return time;
+    };
+    if (happens(faults.duplicate)) add(arrival(), 1 - from, link, packet);
+    if (happens(faults.replay) && !old_packets_.empty())
+        add(arrival(), 1 - from, link,
+            old_packets_[random_.below(static_cast<std::uint32_t>(old_packets_.size()))]);
+    add(arrival(), 1 - from, link, std::move(packet));
+}
+
+void SimulatedNetwork::poll(std::size_t index) {
+    Side& one = *sides_[index];
+    one.session.take_sends();
+    one.transport.on_time(now_);
+    one.transport.received_all();
+    one.transport.transmit(now_);
+    if (one.transport.lost()) one.session.peer_lost();
+    const Nanoseconds next = one.transport.next_deadline();
+    if (next != links::never) poll_at(std::max(next, now_ + microsecond), index);
+}
+
+bool SimulatedNetwork::advance(Nanoseconds end) {
+    if (events_.empty()) return false;
+    Event event = events_.top();
+    events_.pop();
+    if (event.time > end) {
+        now_ = end;
+        return false;
+    }
+    if (frozen_[event.side] > event.time) {
+        if (event.packet.empty()) next_poll_[event.side] = frozen_[event.side];
+        add(frozen_[event.side], event.side, event.link, std::move(event.packet));
+        return true;
+    }
+    now_ = std::max(now_, event.time);
+    if (event.packet.empty()) {
+        if (event.time < next_poll_[event.side]) return true;  // an earlier one has been
+        next_poll_[event.side] = links::never;
+        poll(event.side);
+        return true;
+    }
+    sides_[event.side]->transport.receive(event.link, event.packet, now_);
+    // Whoever polls finds it soon.
+    poll_at(now_ + static_cast<Nanoseconds>(random_.below(30)) * microsecond, event.side);
+    return true;
+}
+
+SimulatedNetwork::Side::Side(SimulatedNetwork& network, std::size_t index,
+                             const NetworkOptions& options)
+    : network_(network),
+      index_(index),
+      counters(std::make_unique<base::ViCounters>()),
+      queues(64, 16, 4096),
+      session(queues, SimulatedNetwork::rmmt()),
+      transport(session, *this, terms_of(index, options, network.seed_), network.now_) {
+    queues.counters = counters.get();
+    queues.local.reliability = options.reliability;
+    queues.local.tag = 1;
+    queues.local.rights = ka::right_rdma_read | ka::right_rdma_write;
+}
+
+namespace {
+
+void post_chain(na::WorkQueue& queue, const na::ChainHead& head,
+                const std::optional<na::PhysicalDescriptor>& remote,
+                const std::optional<na::PhysicalDescriptor>& local, std::uint64_t cookie) {
+    const std::uint32_t bits = head.operation == na::Operation::Receive ? na::status_op_receive
+                               : head.operation == na::Operation::RdmaWrite
+                                   ? na::status_op_rdma_write
+                               : head.operation == na::Operation::RdmaRead
+                                   ? na::status_op_rdma_read
+                                   : na::status_op_send;
+    queue.make_room(3);
+    queue.post(cookie, 0, head.chain_pds(), bits);
+    queue.pds.push(na::encode_head(head));
+    if (remote) queue.pds.push(*remote);
+    if (local) queue.pds.push(*local);
+}
+
+std::optional<na::PhysicalDescriptor> segment(const void* address, std::size_t bytes,
+                                              std::uint32_t handle) {
+    if (bytes == 0) return std::nullopt;
+    return na::PhysicalDescriptor{reinterpret_cast<std::uint64_t>(address),
+                                  static_cast<std::uint32_t>(bytes), handle};
+}
+
+}  // namespace
+
+void SimulatedNetwork::Side::post_send(std::span<const std::byte> data, std::uint32_t handle,
+                                       std::optional<std::uint32_t> immediate,
+                                       std::uint64_t cookie, bool fence) {
+    const auto local = segment(data.data(), data.size(), handle);
+    na::ChainHead head{na::Operation::Send, 0, static_cast<std::uint16_t>(local ? 1 : 0),
+                       static_cast<std::uint32_t>(data.size()), immediate.value_or(0)};
+    if (immediate) head.flags |= na::pd_immediate;
+    if (fence) head.flags |= na::pd_fence;
+    post_chain(queues.send, head, std::nullopt, local, cookie);
+}
+
+void SimulatedNetwork::Side::post_write(std::span<const std::byte> data, std::uint32_t handle,
+                                        const void* target, std::uint32_t target_handle,
+                                        std::optional<std::uint32_t> immediate,
+                                        std::uint64_t cookie) {
+    const auto local = segment(data.data(), data.size(), handle);
+    na::ChainHead head{na::Operation::RdmaWrite, 0, static_cast<std::uint16_t>(local ? 1 : 0),
+                       static_cast<std::uint32_t>(data.size()), immediate.value_or(0)};
+    if (immediate) head.flags |= na::pd_immediate;
+    post_chain(queues.send, head,
+               na::PhysicalDescriptor{reinterpret_cast<std::uint64_t>(target), 0, target_handle},
+               local, cookie);
+}
+
+void SimulatedNetwork::Side::post_read(std::span<std::byte> place, std::uint32_t handle,
+                                       const void* source, std::uint32_t source_handle,
+                                       std::uint64_t cookie) {
+    const auto local = segment(place.data(), place.size(), handle);
+    const na::ChainHead head{na::Operation::RdmaRead, 0, static_cast<std::uint16_t>(local ? 1 : 0),
+                             static_cast<std::uint32_t>(place.size()), 0};
+    post_chain(queues.send, head,
+               na::PhysicalDescriptor{reinterpret_cast<std::uint64_t>(source), 0, source_handle},
+               local, cookie);
+}
+
+void SimulatedNetwork::Side::post_receive(std::span<std::byte> place, std::uint32_t handle,
+                                          std::uint64_t cookie) {
+    const auto local = segment(place.data(), place.size(), handle);
+    const na::ChainHead head{na::Operation::Receive, 0, static_cast<std::uint16_t>(local ? 1 : 0),
+                             static_cast<std::uint32_t>(place.size()), 0};
+    post_chain(queues.receive, head, std::nullopt, local, cookie);
+}
+
+std::optional<na::WorkEntry> SimulatedNetwork::Side::completed(na::WorkQueue& queue) {
+    if (!queue.harvestable()) return std::nullopt;
+    const na::WorkEntry entry = queue.harvest();
+    queue.reap();
+    return entry;
+}
+
+}  // namespace via::test

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two ends of a connection and the links between them, in simulated time. One seed is one run: the
+// packets that are lost, doubled, delayed, damaged, and what the programs do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "links/transport.hpp"
+#include "na/net/session.hpp"
+#include "na/seeded.hpp"
+
+namespace via::test {
+
+using base::Nanoseconds;
+
+inline constexpr Nanoseconds microsecond = 1'000;
+inline constexpr Nanoseconds millisecond = 1'000'000;
+
+/// Chances are in 10,000.
+struct LinkFaults {
+    std::uint32_t drop = 0;
+    std::uint32_t duplicate = 0;
+    std::uint32_t corrupt = 0;
+    std::uint32_t truncate = 0;
+    std::uint32_t late = 0;   ///< much later than it should
+    std::uint32_t full = 0;   ///< the kernel's queue refuses a train
+    std::uint32_t replay = 0; ///< an old packet comes once more
+    Nanoseconds delay = 20 * microsecond;
+    Nanoseconds jitter = 5 * microsecond;
+    std::uint32_t longest_packet = 0;  ///< longer ones vanish; 0: none does
+};
+
+struct NetworkOptions {
+    std::uint32_t links = 1;
+    LinkFaults faults;
+    links::PolicyKind policy = links::PolicyKind::Adaptive;
+    std::uint32_t reliability = na::reliable_delivery;
+    std::uint32_t packet_bytes = 1400;
+    bool sealed = false;
+};
+
+class SimulatedNetwork {
+  public:
+    SimulatedNetwork(std::uint64_t seed, const NetworkOptions& options);
+    ~SimulatedNetwork();
+
+    struct Side;
+    [[nodiscard]] Side& side(std::size_t index) noexcept { return *sides_[index]; }
+    [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
+    [[nodiscard]] Random& random() noexcept { return random_; }
+
+    /// Nothing passes in that direction (0: from side 0) until it is opened again.
+    void cut(std::size_t link, std::size_t direction, bool closed) {
+        cut_[link][direction] = closed;
+    }
+    [[nodiscard]] LinkFaults& faults(std::size_t link) noexcept { return faults_[link]; }
+    /// The side does nothing until then.
+    void freeze(std::size_t side, Nanoseconds until) { frozen_[side] = until; }
+
+    /// Calls `step` after everything that happens, until it returns true or the time is over.
+    template <class Step>
+    bool run(Nanoseconds most, Step step) {
+        const Nanoseconds end = now_ + most;
+        while (now_ < end) {
+            if (step()) return true;
+            if (!advance(end)) break;
+        }
+        return step();
+    }
+    /// What the side has to do now: posts are taken, packets sent.
+    void poll(std::size_t side);
+
+    /// Registers memory for both sides' RMMT and returns its handle.
+    [[nodiscard]] static std::uint32_t register_memory(void* address, std::uint64_t bytes,
+                                                       std::uint32_t rights,
+                                                       std::uint32_t tag = 1);
+    static void deregister_memory(std::uint32_t handle);
+    [[nodiscard]] static ka::RmmtView rmmt();
+
+  private:
+    struct Event {
+        Nanoseconds time;
+        std::uint64_t order;
+        std::size_t side;
+        std::size_t link;
+        std::vector<std::byte> packet;  ///< empty: the side polls
+        bool operator<(const Event& other) const noexcept {
+            return time != other.time ? time > other.time : order > other.order;
+        }
+    };
+    bool advance(Nanoseconds end);
+    void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet);
+    void poll_at(Nanoseconds time, std::size_t side);
+    [[nodiscard]] links::SendOutcome send(std::size_t from, std::size_t link,
+                                          std::span<const iovec> parts,
+                                          std::uint32_t packet_bytes);
+    void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet);
+    [[nodiscard]] bool happens(std::uint32_t chance) { return random_.below(10'000) < chance; }
+
+    std::uint64_t seed_;
+    Random random_;
+    NetworkOptions options_;
+    std::vector<LinkFaults> faults_;
+    std::vector<std::array<bool, 2>> cut_;
+    std::array<Nanoseconds, 2> frozen_{};
+    std::array<Nanoseconds, 2> next_poll_{links::never, links::never};
+    std::vector<std::vector<std::byte>> old_packets_;
+    std::priority_queue<Event> events_;
+    std::uint64_t events_added_ = 0;
+    Nanoseconds now_ = 1'000'000'000;
+    std::array<std::unique_ptr<Side>, 2> sides_;
+};
+
+struct SimulatedNetwork::Side : links::Output {
+    Side(SimulatedNetwork& network, std::size_t index, const NetworkOptions& options);
+    links::SendOutcome send(std::size_t link, std::span<const iovec> parts,
+                            std::uint32_t packet_bytes) override {
+        return network_.send(index_, link, parts, packet_bytes);
+    }
+    std::uint32_t packet_bytes(std::size_t) override { return 1200; }
+    void link_changed(std::size_t, links::LinkState, links::LinkState) override {
+        ++link_changes;
+    }
+
+    /// As the user agent posts.
+    void post_send(std::span<const std::byte> data, std::uint32_t handle,
+                   std::optional<std::uint32_t> immediate, std::uint64_t cookie,
+                   bool fence = false);
+    void post_write(std::span<const std::byte> data, std::uint32_t handle, const void* target,
+                    std::uint32_t target_handle, std::optional<std::uint32_t> immediate,
+                    std::uint64_t cookie);
+    void post_read(std::span<std::byte> place, std::uint32_t handle, const void* source,
+                   std::uint32_t source_handle, std::uint64_t cookie);
+    void post_receive(std::span<std::byte> place, std::uint32_t handle, std::uint64_t cookie);
+    /// The next completed entry of a queue.
+    [[nodiscard]] std::optional<na::WorkEntry> completed(na::WorkQueue& queue);
+
+    SimulatedNetwork& network_;
+    std::size_t index_;
+    std::unique_ptr<base::ViCounters> counters;
+    na::QueuePair queues;
+    na::net::Session session;
+    links::Transport transport;
+    std::uint32_t link_changes = 0;
+};
+
+}  // namespace via::test
