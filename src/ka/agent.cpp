@@ -29,6 +29,7 @@
 #include "ka/connections.hpp"
 #include "ka/descriptors.hpp"
 #include "ka/established.hpp"
+#include "ka/local_host.hpp"
 #include "ka/process.hpp"
 #include "ka/protocol.hpp"
 #include "ka/shared_fd.hpp"
@@ -124,7 +125,9 @@ class Server final : public Agent {
           epoch_(random_number<std::uint64_t>()),
           started_(base::monotonic_now()),
           idle_since_(started_),
-          broker_(options.limits, random_number<std::uint64_t>() >> 2) {}
+          host_(options.net_port != 0 ? options.net_port : usual_net_port(geteuid())),
+          broker_(options.limits, random_number<std::uint64_t>() >> 2, Reach::OneHost,
+                  [this](const NetAddress& address) { return host_.canonical(address, now_); }) {}
 
     [[nodiscard]] Result<void> prepare();
     Result<void> run() override;
@@ -244,6 +247,7 @@ class Server final : public Agent {
     bool idle_ = true;
     Nanoseconds idle_since_;  // while it is
     Nanoseconds now_ = 0;
+    LocalHost host_;
     Connections broker_;
     EstablishedConnections established_;
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
@@ -568,7 +572,7 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     if (request.descriptors == 0) {
         client.observer = true;
         strangers_.erase(client.number);
-        return reply(client, id, AttachedReply{epoch_, 0});
+        return reply(client, id, AttachedReply{epoch_, 0, host_.port(), 0});
     }
     std::size_t next = 0;
     SharedFd doorbell_memory;
@@ -606,7 +610,8 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     client.process->counters = std::move(counters);
     processes_[client.process->number()] = &client;
     strangers_.erase(client.number);
-    reply(client, id, AttachedReply{epoch_, client.process->number()}, {client.process->rmmt()});
+    reply(client, id, AttachedReply{epoch_, client.process->number(), host_.port(), 0},
+          {client.process->rmmt()});
     if (!client.process->restoring) on(client, 0, RestoreDoneRequest{});
     log(LogLevel::Info, "process " + std::to_string(client.credentials.pid) + " (" +
                             client.process->program() + ") of user " + std::to_string(uid) +
@@ -882,7 +887,12 @@ Result<void> Server::free_vi(Process& process, const ConnectOffer& offer) const 
 }
 
 Result<void> Server::acceptable(const ConnectOffer& offer) const {
-    if (offer.channel_bytes == 0 || offer.channel_bytes > options_.limits.channel_bytes)
+    // The net fabric has sockets instead.
+    const bool fits =
+        offer.fabric == fabric_net
+            ? offer.channel_bytes == 0
+            : offer.channel_bytes != 0 && offer.channel_bytes <= options_.limits.channel_bytes;
+    if (!fits)
         return Result<void>(Code::InvalidArgument,
                             "a channel of " + std::to_string(offer.channel_bytes) +
                                 " bytes was asked for; the limit is " +
@@ -894,7 +904,7 @@ void Server::on(Client& client, std::uint64_t id, const ConnectWaitRequest& requ
     if (client.tickets.contains(id)) return violate(client, "a request under a used number");
     const Ticket ticket = take_ticket(client, id, 0);
     Outcomes outcomes;
-    broker_.wait(client.process->number(), ticket, request.local,
+    broker_.wait(client.process->number(), ticket, request.local, request.fabrics,
                  deadline_of(request.timeout_ns, now_), now_, outcomes);
     deliver(std::move(outcomes));
 }
@@ -977,6 +987,7 @@ void Server::deliver(const outcome::Incoming& incoming) {
     answer.remote_attributes = incoming.offer.attributes;
     answer.remote_parameters = incoming.offer.parameters;
     answer.remote = incoming.offer.local;
+    answer.fabric = incoming.offer.fabric;
     reply(*owner->first, owner->second, answer);
 }
 
@@ -991,12 +1002,16 @@ void Server::deliver(const outcome::Connected& connected) {
     };
     if (!owners[0] || !owners[1])
         return fail_both(Error{Code::NoMatch, "the process at the other end has just ended"});
-    // Sparse: the ends allocate its pages, in their own account.
-    auto channel =
-        base::create_memory_file("viaduct-channel", connected.channel_bytes, base::Backing::Sparse);
-    if (!channel) return fail_both(channel.error());
-    const SharedFd channel_file = share(std::move(channel).value());
+    SharedFd channel_file;
+    if (connected.channel_bytes != 0) {
+        // Sparse: the ends allocate its pages, in their own account.
+        auto channel = base::create_memory_file("viaduct-channel", connected.channel_bytes,
+                                                base::Backing::Sparse);
+        if (!channel) return fail_both(channel.error());
+        channel_file = share(std::move(channel).value());
+    }
     const auto secret = random_number<Secret>();
+    const auto session_key = random_number<SessionKey>();
     std::array<std::uint64_t, 2> numbers{};
     for (std::size_t i = 0; i < 2; ++i) {
         do {
@@ -1026,11 +1041,19 @@ void Server::deliver(const outcome::Connected& connected) {
         answer.peer_pid = peer.credentials.pid;
         answer.peer_uid = peer.credentials.uid;
         answer.peer_rmmt_epoch = peer.process->rmmt_epoch();
+        answer.session_key = session_key;
         answer.remote_attributes = offer.attributes;
         answer.remote_parameters = offer.parameters;
         answer.remote_address = offer.local;
         answer.requester = i == 0 ? 1 : 0;
-        std::vector<SharedFd> fds{channel_file, peer.process->pidfd, peer.process->rmmt()};
+        std::vector<SharedFd> fds;
+        if (channel_file) {
+            answer.descriptors |= established_channel;
+            fds.push_back(channel_file);
+        }
+        answer.descriptors |= established_process;
+        fds.push_back(peer.process->pidfd);
+        fds.push_back(peer.process->rmmt());
         if (peer.process->doorbell_memory) {
             answer.descriptors |= established_doorbell_memory;
             fds.push_back(peer.process->doorbell_memory);
@@ -1167,6 +1190,7 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     page.huge_pages = options_.kmem.huge_pages && Kmem::huge_pages_free(1) ? 1 : 0;
     page.version = FixedText<32>(options_.version);
     page.socket = FixedText<112>(options_.socket);
+    page.net_port = host_.port();
     for (auto next = processes_.upper_bound(request.after_process); next != processes_.end();
          ++next) {
         const Client* other = next->second;

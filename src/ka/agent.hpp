@@ -20,6 +20,7 @@ struct AgentOptions {
     std::uint64_t idle_seconds = 10;
     KmemSettings kmem;
     Limits limits;
+    std::uint16_t net_port = 0;  ///< UDP, for the agents of other hosts; 0: the user's usual one
 };
 
 class Agent {

@@ -105,6 +105,9 @@ class Client final : public AgentClient {
 
     [[nodiscard]] Result<void> start(Deadline deadline);
 
+    std::uint16_t net_port() const noexcept override {
+        return net_port_.load(std::memory_order_relaxed);
+    }
     RmmtView rmmt() const noexcept override {
         return RmmtView(reinterpret_cast<const RmmtEntry*>(table_.data()));
     }
@@ -123,7 +126,7 @@ class Client final : public AgentClient {
     void destroy_vi(std::uint32_t vi) noexcept override;
     void disconnected(std::uint64_t connection) noexcept override;
     Result<IncomingRequest> connect_wait(const NetAddress& local, Deadline deadline,
-                                         const void* owner) override;
+                                         const void* owner, std::uint32_t fabrics) override;
     void cancel_waits(const void* owner) noexcept override;
     Result<Established> connect_accept(std::uint64_t request, const ConnectOffer& offer,
                                        Deadline deadline) override;
@@ -264,6 +267,7 @@ class Client final : public AgentClient {
 
     base::Mapping table_;
     std::atomic<std::uint32_t> epoch_{0};
+    std::atomic<std::uint16_t> net_port_{0};
     UniqueFd interrupt_;  // wakes whoever reads the socket: what it waits for was cancelled
     UniqueFd watch_;      // epoll: readable when the service thread should look
 
@@ -365,6 +369,8 @@ Result<void> Client::introduce(UniqueFd socket, Deadline deadline) {
     auto answer = conversation.ask(request, fds);
     auto attached = expect<AttachedReply>(answer);
     if (!attached) return std::move(attached).error();
+    net_port_.store(static_cast<std::uint16_t>(attached.value().net_port),
+                    std::memory_order_relaxed);
     if (!observer_) {
         if (answer.value().fds.empty()) return lost_descriptors();
         if (auto restored = conversation.restore(holdings_); !restored) return restored;
@@ -872,17 +878,17 @@ std::function<void(AgentMessage&)> Client::connection_recorder(
     return [this, offer, failure = std::move(failure)](AgentMessage& message) {
         const auto* reply = std::get_if<EstablishedReply>(&message.reply.body);
         if (reply == nullptr) return;
-        const auto expected = 3 + static_cast<std::size_t>(__builtin_popcount(reply->descriptors));
-        if (message.fds.size() != expected) {
+        if (message.fds.size() != reply->descriptor_count()) {
             // The other end must learn that nobody is here.
             *failure = lost_descriptors();
             undo_unwanted(message);
             return;
         }
-        holdings_.connections[reply->connection].record =
-            ConnectionRecord{reply->connection,    reply->secret,          offer.vi,
-                             offer.attributes.tag, offer.attributes.flags, reply->peer_uid,
-                             reply->peer_instance};
+        std::uint32_t flags = offer.attributes.flags;
+        if ((reply->descriptors & established_process) == 0) flags |= connection_remote;
+        holdings_.connections[reply->connection].record = ConnectionRecord{
+            reply->connection, reply->secret,       offer.vi, offer.attributes.tag, flags,
+            reply->peer_uid,   reply->peer_instance};
     };
 }
 
@@ -896,6 +902,7 @@ Result<Established> Client::established(const Result<AgentMessage>& answer, base
     result.secret = body.secret;
     result.requester = body.requester == 1;
     result.channel_bytes = body.channel_bytes;
+    result.session_key = body.session_key;
     result.remote_attributes = body.remote_attributes;
     result.remote_address = body.remote_address;
     result.remote_parameters = body.remote_parameters;
@@ -905,9 +912,11 @@ Result<Established> Client::established(const Result<AgentMessage>& answer, base
     result.peer.uid = body.peer_uid;
     result.peer.rmmt_epoch = body.peer_rmmt_epoch;
     std::size_t next = 0;
-    result.channel = std::move(fds[next++]);
-    result.peer.pidfd = std::move(fds[next++]);
-    result.peer.rmmt = std::move(fds[next++]);
+    if ((body.descriptors & established_channel) != 0) result.channel = std::move(fds[next++]);
+    if ((body.descriptors & established_process) != 0) {
+        result.peer.pidfd = std::move(fds[next++]);
+        result.peer.rmmt = std::move(fds[next++]);
+    }
     if ((body.descriptors & established_doorbell_memory) != 0)
         result.peer.doorbell_memory = std::move(fds[next++]);
     if ((body.descriptors & established_doorbell_event) != 0)
@@ -922,14 +931,18 @@ Result<Established> Client::established(const Result<AgentMessage>& answer, base
         return Result<Established>(Code::ConnectionLost,
                                    "the process at the other end has left the new connection");
     // Both ends do this, so neither depends on the other's having done it.
-    if (auto allocated = base::allocate_range(result.channel, 0, body.channel_bytes); !allocated)
-        return std::move(allocated).error();
+    if (result.channel.valid())
+        if (auto allocated = base::allocate_range(result.channel, 0, body.channel_bytes);
+            !allocated)
+            return std::move(allocated).error();
     unusable.keep();
     return result;
 }
 
 Result<IncomingRequest> Client::connect_wait(const NetAddress& local, Deadline deadline,
-                                             const void* owner) {
+                                             const void* owner, std::uint32_t fabrics) {
+    if (fabrics == 0 || (fabrics & ~all_fabrics) != 0)
+        return Result<IncomingRequest>(Code::InvalidArgument, "a wait for unknown fabrics");
     auto place = canonical(local);
     if (!place) return std::move(place).error();
     auto incoming = expect<IncomingReply>(call(
@@ -937,6 +950,7 @@ Result<IncomingRequest> Client::connect_wait(const NetAddress& local, Deadline d
             ConnectWaitRequest request;
             request.timeout_ns = timeout_of(deadline);
             request.local = place.value();
+            request.fabrics = fabrics;
             return request;
         },
         with_grace(deadline, answer_time_), true,
@@ -947,8 +961,8 @@ Result<IncomingRequest> Client::connect_wait(const NetAddress& local, Deadline d
         owner));
     if (!incoming) return std::move(incoming).error();
     const IncomingReply& body = incoming.value();
-    return IncomingRequest{body.request, body.remote, body.remote_attributes,
-                           body.remote_parameters, body.channel_bytes};
+    return IncomingRequest{body.request,           body.remote,        body.remote_attributes,
+                           body.remote_parameters, body.channel_bytes, body.fabric};
 }
 
 void Client::cancel_waits(const void* owner) noexcept {
@@ -1158,16 +1172,18 @@ void Client::share_peer_descriptors(Slot& slot) {
     const auto* reply = std::get_if<EstablishedReply>(&slot.message->reply.body);
     if (reply == nullptr) return;
     std::erase_if(met_processes_, [](const auto& entry) { return entry.second.expired(); });
+    if ((reply->descriptors & established_process) == 0) return;
+    const std::size_t own = (reply->descriptors & established_channel) != 0 ? 1 : 0;
     base::FdList& fds = slot.message->fds;
     auto& known = met_processes_[{reply->agent_epoch, reply->peer_process}];
     slot.peer_fds = known.lock();
     if (!slot.peer_fds) {
         slot.peer_fds = std::make_shared<base::FdList>();
-        for (std::size_t i = 1; i < fds.size(); ++i)
+        for (std::size_t i = own; i < fds.size(); ++i)
             slot.peer_fds->push_back(std::move(fds[i]));
         known = slot.peer_fds;
     }
-    fds.keep_first(1);
+    fds.keep_first(own);
 }
 
 Result<base::FdList> Client::claim_descriptors(Slot& slot) {
@@ -1286,6 +1302,9 @@ Result<AgentStatus> Client::status() {
         status.uptime_seconds = page.uptime_seconds;
         status.idle_seconds_limit = page.idle_seconds_limit;
         status.huge_pages = page.huge_pages == 1;
+        status.net_port = static_cast<std::uint16_t>(page.net_port);
+        status.net_key = page.net_key == 1;
+        status.net_problem = page.net_problem.text();
         for (std::uint32_t i = 0; i < page.count; ++i) {
             const ProcessRecord& record = page.processes[i];
             status.processes.push_back(ProcessStatus{

@@ -23,9 +23,17 @@ namespace via::ka {
 
 inline constexpr std::size_t max_host_address_bytes = 20;
 inline constexpr std::size_t max_discriminator_bytes = 64;
-inline constexpr std::size_t device_parameter_bytes = 64;
+inline constexpr std::size_t device_parameter_bytes = 448;
 
-/// A VIPL network address: host part and discriminator, both opaque, compared by length and bytes.
+/// What carries a connection. An offer names one; a wait takes those of a mask.
+enum Fabric : std::uint32_t { fabric_shm = 1, fabric_net = 2 };
+inline constexpr std::uint32_t all_fabrics = fabric_shm | fabric_net;
+
+/// Known to the two ends of a connection only; secures what they send each other.
+using SessionKey = std::array<std::uint8_t, 32>;
+
+/// A VIPL network address: host part and discriminator, compared by length and bytes. The host part
+/// is opaque but for the forms in host_address.hpp, of which several mean one host.
 struct NetAddress {
     std::uint8_t host_bytes = 0;
     std::uint8_t discriminator_bytes = 0;
@@ -56,7 +64,7 @@ struct ProcessResources {
     int counters = -1;         ///< memfd of counters; only handed to tools of the same user
 };
 
-/// The process at the other end, as the agent vouches for it.
+/// The process at the other end, as the agent vouches for it. On another host: nothing but zeros.
 struct PeerGrant {
     std::uint64_t process = 0;  ///< number of the process at this agent; the same for all its VIs
     std::uint64_t agent_epoch = 0;  ///< changes with every agent started
@@ -74,8 +82,9 @@ struct Established {
     std::uint64_t connection = 0;
     std::array<std::uint8_t, 16> secret{};  ///< proves the connection to a later agent
     bool requester = false;  ///< the other end is the acceptor; for peers the lower request number
-    base::UniqueFd channel;  ///< zeroed memfd of channel_bytes, mapped by both ends
+    base::UniqueFd channel;  ///< zeroed memfd of channel_bytes, mapped by both ends; none if 0
     std::uint64_t channel_bytes = 0;
+    SessionKey session_key{};
     EndpointAttributes remote_attributes;
     NetAddress remote_address;
     DeviceParameters remote_parameters{};
@@ -89,6 +98,8 @@ struct ConnectOffer {
     EndpointAttributes attributes;
     DeviceParameters parameters{};
     std::uint64_t channel_bytes = 0;  ///< the requester's wish; the agent creates that memory
+    std::uint32_t fabric = fabric_shm;
+    std::uint32_t reserved = 0;
 };
 
 struct IncomingRequest {
@@ -97,6 +108,7 @@ struct IncomingRequest {
     EndpointAttributes remote_attributes;
     DeviceParameters remote_parameters{};
     std::uint64_t channel_bytes = 0;
+    std::uint32_t fabric = fabric_shm;
 };
 
 struct KmemBlock {
@@ -133,6 +145,9 @@ struct AgentStatus {
     std::uint64_t uptime_seconds = 0;
     std::uint64_t idle_seconds_limit = 0;
     bool huge_pages = false;
+    std::uint16_t net_port = 0;  ///< UDP, between hosts
+    bool net_key = false;        ///< the cluster has a key
+    std::string net_problem;     ///< why other hosts can not be reached; empty: they can
     std::vector<ProcessStatus> processes;
 };
 
@@ -148,6 +163,9 @@ class AgentClient {
     [[nodiscard]] static base::Result<std::unique_ptr<AgentClient>> attach_if_running(
         const ProcessResources& resources, base::Deadline deadline);
     virtual ~AgentClient() = default;
+
+    /// The UDP port of this host's agent: with it a device makes its network address.
+    [[nodiscard]] virtual std::uint16_t net_port() const noexcept { return 0; }
 
     // Memory. The view stays valid for the life of the client; after a change of agent its
     // contents are those of the new table (the epoch changes, handles stay).
@@ -175,9 +193,11 @@ class AgentClient {
     virtual void disconnected(std::uint64_t connection) noexcept = 0;
 
     // Client/server connection.
-    /// `owner` is for cancel_waits(), which ends the wait with InvalidArgument.
+    /// `owner` is for cancel_waits(), which ends the wait with InvalidArgument. `fabrics`: a mask
+    /// of those whose requests it takes.
     [[nodiscard]] virtual base::Result<IncomingRequest> connect_wait(
-        const NetAddress& local, base::Deadline deadline, const void* owner = nullptr) = 0;
+        const NetAddress& local, base::Deadline deadline, const void* owner = nullptr,
+        std::uint32_t fabrics = fabric_shm) = 0;
     virtual void cancel_waits(const void* owner) noexcept = 0;
     /// Timeout: the requester gave up meanwhile. The request is consumed unless the error is
     /// InvalidState/InvalidArgument.

@@ -75,17 +75,31 @@ Result<void> compatible(const EndpointAttributes& one, const EndpointAttributes&
     return {};
 }
 
-Connections::Key Connections::key_of(const NetAddress& address) {
+Connections::Key Connections::key_of(const NetAddress& address) const {
     Key key;
-    append(key, address);
+    append(key, canonical(address));
     return key;
 }
 
-Connections::Key Connections::key_of(const NetAddress& from, const NetAddress& to) {
+Connections::Key Connections::key_of(const NetAddress& from, const NetAddress& to,
+                                     std::uint32_t fabric) const {
     Key key;
-    append(key, from);
-    append(key, to);
+    append(key, canonical(from));
+    append(key, canonical(to));
+    key += static_cast<char>(fabric);
     return key;
+}
+
+Ticket Connections::first(const Queues& queues, const Key& key, std::uint32_t fabrics) const {
+    const auto queue = queues.find(key);
+    if (queue == queues.end()) return 0;
+    for (const Ticket ticket : queue->second) {
+        const Pending& pending = tickets_.at(ticket);
+        const std::uint32_t own =
+            pending.stage == Stage::Waiting ? pending.fabrics : pending.offer.fabric;
+        if ((own & fabrics) != 0) return ticket;
+    }
+    return 0;
 }
 
 Connections::Pending& Connections::add(Ticket ticket, Pending pending) {
@@ -95,11 +109,13 @@ Connections::Pending& Connections::add(Ticket ticket, Pending pending) {
     switch (pending.stage) {
         case Stage::Waiting:
             ++counts.waits;
-            waits_[key_of(pending.address)].push_back(ticket);
+            pending.key = key_of(pending.address);
+            waits_[pending.key].push_back(ticket);
             break;
         case Stage::Seeking:
             ++counts.requests;
-            seekers_[key_of(pending.offer.remote)].push_back(ticket);
+            pending.key = key_of(pending.offer.remote);
+            seekers_[pending.key].push_back(ticket);
             break;
         case Stage::Presented:
             ++counts.requests;
@@ -107,7 +123,8 @@ Connections::Pending& Connections::add(Ticket ticket, Pending pending) {
         case Stage::Peer:
             ++counts.requests;
             ++counts.peers;
-            peers_[key_of(pending.offer.local, pending.offer.remote)].push_back(ticket);
+            pending.key = key_of(pending.offer.local, pending.offer.remote, pending.offer.fabric);
+            peers_[pending.key].push_back(ticket);
             break;
     }
     return tickets_.insert_or_assign(ticket, std::move(pending)).first->second;
@@ -123,11 +140,11 @@ void Connections::remove(Ticket ticket) {
     switch (pending.stage) {
         case Stage::Waiting:
             --counts.waits;
-            erase_ticket(waits_, key_of(pending.address), ticket);
+            erase_ticket(waits_, pending.key, ticket);
             break;
         case Stage::Seeking:
             --counts.requests;
-            erase_ticket(seekers_, key_of(pending.offer.remote), ticket);
+            erase_ticket(seekers_, pending.key, ticket);
             break;
         case Stage::Presented: {
             --counts.requests;
@@ -139,7 +156,7 @@ void Connections::remove(Ticket ticket) {
         case Stage::Peer:
             --counts.requests;
             --counts.peers;
-            erase_ticket(peers_, key_of(pending.offer.local, pending.offer.remote), ticket);
+            erase_ticket(peers_, pending.key, ticket);
             break;
     }
     tickets_.erase(found);
@@ -162,13 +179,14 @@ void Connections::fail(Ticket ticket, Code code, std::string sentence, Outcomes&
 }
 
 /// The host part that a device of this host has is what its users give as their own.
-bool Connections::elsewhere(const ConnectOffer& offer) const {
-    return reach_ == Reach::OneHost && offer.local.host_bytes != 0 &&
-           !same_host(offer.local, offer.remote);
+bool Connections::elsewhere(ProcessNumber process, const ConnectOffer& offer) const {
+    return reach_ == Reach::OneHost && process != remote_requesters &&
+           offer.local.host_bytes != 0 &&
+           !same_host(canonical(offer.local), canonical(offer.remote));
 }
 
-Error Connections::nobody_waits(const ConnectOffer& offer) const {
-    if (elsewhere(offer))
+Error Connections::nobody_waits(ProcessNumber process, const ConnectOffer& offer) const {
+    if (elsewhere(process, offer))
         return Error{Code::NotReachable,
                      "no device of this host leads to " + readable(offer.remote) +
                          "; this host is " +
@@ -193,7 +211,8 @@ void Connections::present(Ticket wait_ticket, Ticket request_ticket, Outcomes& o
 }
 
 void Connections::wait(ProcessNumber process, Ticket ticket, const NetAddress& local,
-                       Deadline deadline, Nanoseconds now, Outcomes& outcomes) {
+                       std::uint32_t fabrics, Deadline deadline, Nanoseconds now,
+                       Outcomes& outcomes) {
     const ProcessCounts& counts = processes_[process];
     const auto refuse = [&](Code code, std::string sentence) {
         outcomes.push_back(outcome::Failed{process, ticket, Error{code, std::move(sentence)}});
@@ -206,17 +225,18 @@ void Connections::wait(ProcessNumber process, Ticket ticket, const NetAddress& l
         return refuse(Code::OutOfResources, "the process has neither accepted nor rejected " +
                                                 std::to_string(limits_.unanswered) +
                                                 " connection requests (limit of the kernel agent)");
-    const auto seekers = seekers_.find(key_of(local));
-    if (seekers == seekers_.end() && deadline.expired(now))
+    const Ticket seeker = first(seekers_, key_of(local), fabrics);
+    if (seeker == 0 && deadline.expired(now))
         return refuse(Code::Timeout, "no connection request came for " + readable(local));
     Pending pending;
     pending.process = process;
     pending.stage = Stage::Waiting;
     pending.address = local;
+    pending.fabrics = fabrics;
     pending.deadline = deadline;
     pending.alarm = deadline;
     add(ticket, std::move(pending));
-    if (seekers != seekers_.end()) present(ticket, seekers->second.front(), outcomes);
+    if (seeker != 0) present(ticket, seeker, outcomes);
 }
 
 void Connections::request(ProcessNumber process, Ticket ticket, const ConnectOffer& offer,
@@ -233,19 +253,17 @@ void Connections::request(ProcessNumber process, Ticket ticket, const ConnectOff
     if (deadline.expired(now))
         return refuse(Error{Code::Timeout, "the request to connect to " + readable(offer.remote) +
                                                " came with no time left"});
-    const auto waits = waits_.find(key_of(offer.remote));
-    if (waits == waits_.end() && (patience.expired(now) || elsewhere(offer)))
-        return refuse(nobody_waits(offer));
+    const Ticket server = first(waits_, key_of(offer.remote), offer.fabric);
+    if (server == 0 && (patience.expired(now) || elsewhere(process, offer)))
+        return refuse(nobody_waits(process, offer));
     Pending pending;
     pending.process = process;
     pending.stage = Stage::Seeking;
     pending.offer = offer;
     pending.deadline = deadline;
     pending.alarm = deadline.earlier(patience);
-    const Ticket server = waits == waits_.end() ? Ticket{0} : waits->second.front();
-    const bool met = waits != waits_.end();
     add(ticket, std::move(pending));
-    if (met) present(server, ticket, outcomes);
+    if (server != 0) present(server, ticket, outcomes);
 }
 
 void Connections::accept(ProcessNumber process, Ticket ticket, std::uint64_t request,
@@ -268,6 +286,9 @@ void Connections::accept(ProcessNumber process, Ticket ticket, std::uint64_t req
     }
     const ConnectOffer asked = tickets_.at(requester).offer;
     const ProcessNumber requester_process = tickets_.at(requester).process;
+    if (asked.fabric != offer.fabric)
+        return refuse(Code::InvalidArgument,
+                      "the request was made for another fabric than it is accepted on");
     if (auto match = compatible(asked.attributes, offer.attributes); !match)
         return refuse(match.error().code, match.error().sentence);
     forget_request(request);
@@ -307,9 +328,10 @@ void Connections::peer_request(ProcessNumber process, Ticket ticket, const Conne
                                                       std::to_string(limits_.requests) +
                                                       " connection requests under way already "
                                                       "(limit of the kernel agent)"});
-    const auto mates = peers_.find(key_of(offer.remote, offer.local));
-    if (mates == peers_.end()) {
-        if (elsewhere(offer)) return refuse(nobody_waits(offer));
+    const Ticket mate =
+        first(peers_, key_of(offer.remote, offer.local, offer.fabric), offer.fabric);
+    if (mate == 0) {
+        if (elsewhere(process, offer)) return refuse(nobody_waits(process, offer));
         if (deadline.expired(now))
             return refuse(Error{Code::Timeout, "no peer asked for a connection between " +
                                                    readable(offer.local) + " and " +
@@ -323,7 +345,6 @@ void Connections::peer_request(ProcessNumber process, Ticket ticket, const Conne
         add(ticket, std::move(pending));
         return;
     }
-    const Ticket mate = mates->second.front();
     const Pending& other = tickets_.at(mate);
     const ConnectionEnd first{other.process, mate, other.offer};
     remove(mate);
@@ -373,7 +394,7 @@ void Connections::expire(Nanoseconds now, Outcomes& outcomes) {
                      outcomes);
                 break;
             case Stage::Seeking: {
-                Error error = nobody_waits(pending.offer);
+                Error error = nobody_waits(pending.process, pending.offer);
                 fail(ticket, error.code, std::move(error.sentence), outcomes);
                 break;
             }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -64,15 +65,25 @@ using Outcomes = std::vector<Outcome>;
 /// Which hosts' processes one instance serves.
 enum class Reach : std::uint8_t { OneHost, AnyHost };
 
+/// The number under which requests from other hosts come: they may come from anywhere.
+inline constexpr ProcessNumber remote_requesters = ~ProcessNumber{0};
+
+/// The one form of an address among several that mean the same host.
+using Canonical = std::function<NetAddress(const NetAddress&)>;
+
 class Connections {
   public:
     /// Request numbers start after `first_request`; a random one keeps those of an earlier agent
     /// from matching.
     explicit Connections(const Limits& limits, std::uint64_t first_request = 0,
-                         Reach reach = Reach::OneHost)
-        : limits_(limits), last_request_(first_request), reach_(reach) {}
+                         Reach reach = Reach::OneHost, Canonical canonical = {})
+        : limits_(limits),
+          last_request_(first_request),
+          reach_(reach),
+          canonical_(std::move(canonical)) {}
 
-    void wait(ProcessNumber process, Ticket ticket, const NetAddress& local,
+    /// It takes requests of the `fabrics` only.
+    void wait(ProcessNumber process, Ticket ticket, const NetAddress& local, std::uint32_t fabrics,
               base::Deadline deadline, base::Nanoseconds now, Outcomes& outcomes);
     /// `patience`: until when to wait for a server that is not waiting; normally `now`.
     void request(ProcessNumber process, Ticket ticket, const ConnectOffer& offer,
@@ -104,11 +115,14 @@ class Connections {
         Presented,  // a request that a server has been told of
         Peer,       // a peer request
     };
+    using Key = std::string;
     struct Pending {
         ProcessNumber process = 0;
         Stage stage = Stage::Waiting;
-        NetAddress address;  // Waiting: where
-        ConnectOffer offer;  // the others
+        NetAddress address;         // Waiting: where …
+        std::uint32_t fabrics = 0;  // … and of which fabrics
+        ConnectOffer offer;         // the others
+        Key key;                    // its queue; a host's addresses may change meanwhile
         base::Deadline deadline = base::Deadline::never();
         base::Deadline alarm = base::Deadline::never();  // deadline or end of patience
         std::uint64_t request = 0;                       // Presented
@@ -126,26 +140,33 @@ class Connections {
         std::set<Ticket> tickets;
         std::set<std::uint64_t> presented;  // requests this server was told of
     };
-    using Key = std::string;
+    using Queues = std::map<Key, std::deque<Ticket>>;
 
-    [[nodiscard]] static Key key_of(const NetAddress& address);
-    [[nodiscard]] static Key key_of(const NetAddress& from, const NetAddress& to);
+    [[nodiscard]] NetAddress canonical(const NetAddress& address) const {
+        return canonical_ ? canonical_(address) : address;
+    }
+    [[nodiscard]] Key key_of(const NetAddress& address) const;
+    [[nodiscard]] Key key_of(const NetAddress& from, const NetAddress& to,
+                             std::uint32_t fabric) const;
+    /// The first in that queue whose fabrics fit; 0: none.
+    [[nodiscard]] Ticket first(const Queues& queues, const Key& key, std::uint32_t fabrics) const;
     Pending& add(Ticket ticket, Pending pending);
     void remove(Ticket ticket);
     void forget_request(std::uint64_t request);
     void present(Ticket wait_ticket, Ticket request_ticket, Outcomes& outcomes);
     void fail(Ticket ticket, base::Code code, std::string sentence, Outcomes& outcomes);
-    [[nodiscard]] bool elsewhere(const ConnectOffer& offer) const;
-    [[nodiscard]] base::Error nobody_waits(const ConnectOffer& offer) const;
+    [[nodiscard]] bool elsewhere(ProcessNumber process, const ConnectOffer& offer) const;
+    [[nodiscard]] base::Error nobody_waits(ProcessNumber process, const ConnectOffer& offer) const;
 
     Limits limits_;
     std::uint64_t last_request_;
     Reach reach_;
+    Canonical canonical_;
     std::unordered_map<Ticket, Pending> tickets_;
     std::unordered_map<std::uint64_t, Presented> requests_;
-    std::map<Key, std::deque<Ticket>> waits_;    // by address, in order of arrival
-    std::map<Key, std::deque<Ticket>> seekers_;  // by remote address
-    std::map<Key, std::deque<Ticket>> peers_;    // by local and remote address
+    Queues waits_;    // by address, in order of arrival
+    Queues seekers_;  // by remote address
+    Queues peers_;    // by local and remote address and fabric
     std::set<std::pair<base::Nanoseconds, Ticket>> alarms_;
     std::unordered_map<ProcessNumber, ProcessCounts> processes_;
 };

@@ -21,11 +21,23 @@ void EstablishedConnections::add(const Secret& secret, const End& one, const End
     places_[other.process][other.connection] = Place{secret, 1};
 }
 
+void EstablishedConnections::add_remote(const Secret& secret, const End& end) {
+    Record& record = records_[secret];
+    record.ends[0] = end;
+    record.remote = true;
+    places_[end.process][end.connection] = Place{secret, 0};
+}
+
 Result<void> EstablishedConnections::restore(ProcessNumber process, const ConnectionRecord& shown) {
     if (place(process, shown.connection) != nullptr)
         return Result<void>(Code::InvalidArgument, "a connection was restored twice");
-    const End end{process, shown.connection, shown.vi, shown.tag, shown.flags};
+    const bool remote = (shown.flags & connection_remote) != 0;
+    const End end{process, shown.connection, shown.vi, shown.tag, shown.flags & ~connection_remote};
     auto found = records_.find(shown.secret);
+    if (found == records_.end() && remote) {
+        add_remote(shown.secret, end);
+        return {};
+    }
     if (found == records_.end()) {
         found = records_.emplace(shown.secret, Record{}).first;
         found->second.ends[0] = end;
@@ -36,7 +48,7 @@ Result<void> EstablishedConnections::restore(ProcessNumber process, const Connec
     }
     Record& record = found->second;
     const std::size_t side = record.ends[0] ? 1 : 0;
-    if (record.ends[side])
+    if (record.ends[side] || record.remote || remote)
         return Result<void>(Code::PermissionDenied, "the connection has both its ends already");
     record.ends[side] = end;
     places_[process][shown.connection] = Place{shown.secret, side};

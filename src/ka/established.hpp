@@ -30,6 +30,8 @@ class EstablishedConnections {
 
     /// The numbers must be new to their processes.
     void add(const Secret& secret, const End& one, const End& other);
+    /// With the other end on another host: nobody here can take it up.
+    void add_remote(const Secret& secret, const End& end);
     /// One end as an earlier agent knew it. `record` says who is expected at the other end.
     [[nodiscard]] base::Result<void> restore(ProcessNumber process, const ConnectionRecord& record);
     /// A process of this user and instance has shown all that it had. Ends that expected it and
@@ -54,6 +56,7 @@ class EstablishedConnections {
     struct Record {
         std::array<std::optional<End>, 2> ends;
         std::optional<Identity> expected;  // with one end here: who may come (back)
+        bool remote = false;               // the other end is on another host
     };
     struct Place {
         Secret secret{};

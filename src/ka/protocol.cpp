@@ -58,9 +58,16 @@ Complaint check(const EndpointAttributes& attributes) {
     return check_rights(attributes.rights);
 }
 
+Complaint check_fabric(std::uint32_t fabric) {
+    if (fabric != fabric_shm && fabric != fabric_net) return "an unknown fabric";
+    return {};
+}
+
 Complaint check(const ConnectOffer& offer) {
     if (auto bad = check(offer.local)) return bad;
     if (auto bad = check(offer.remote)) return bad;
+    if (auto bad = check_fabric(offer.fabric)) return bad;
+    if (auto bad = check_reserved(offer.reserved)) return bad;
     return check(offer.attributes);
 }
 
@@ -127,6 +134,7 @@ Complaint check(const DisconnectedNotice&) {
 }
 Complaint check(const ConnectWaitRequest& m) {
     if (!all_zero(m.reserved)) return "a reserved field is not zero";
+    if (m.fabrics == 0 || (m.fabrics & ~all_fabrics) != 0) return "unknown fabrics";
     return check(m.local);
 }
 Complaint check(const ConnectAcceptRequest& m) {
@@ -190,7 +198,8 @@ Complaint check(const RestoreConnectionsRequest& m) {
     for (std::uint32_t i = 0; i < m.count; ++i) {
         const ConnectionRecord& record = m.connections[i];
         if (record.connection == 0) return "a connection without a number";
-        if ((record.flags & ~endpoint_any_tag) != 0) return "unknown endpoint flags";
+        if ((record.flags & ~(endpoint_any_tag | connection_remote)) != 0)
+            return "unknown endpoint flags";
     }
     return check_reserved(m.reserved);
 }
@@ -206,8 +215,9 @@ Complaint check(const FailedReply& m) {
 Complaint check(const DoneReply& m) {
     return check_reserved(m.reserved);
 }
-Complaint check(const AttachedReply&) {
-    return {};
+Complaint check(const AttachedReply& m) {
+    if (m.net_port > 65535) return "an impossible port";
+    return check_reserved(m.reserved);
 }
 Complaint check(const RegisteredReply& m) {
     if (auto bad = check_handle(m.handle)) return bad;
@@ -233,11 +243,16 @@ Complaint check(const ViCreatedReply& m) {
 }
 Complaint check(const IncomingReply& m) {
     if (!all_zero(m.reserved)) return "a reserved field is not zero";
+    if (auto bad = check_fabric(m.fabric)) return bad;
     if (auto bad = check(m.remote)) return bad;
     return check(m.remote_attributes);
 }
 Complaint check(const EstablishedReply& m) {
-    if (m.descriptors > 3) return "unknown descriptors";
+    if (m.descriptors > 15) return "unknown descriptors";
+    if ((m.descriptors & established_process) == 0 && (m.descriptors & ~established_channel) != 0)
+        return "doorbells of no process";
+    if (((m.descriptors & established_channel) != 0) != (m.channel_bytes != 0))
+        return "a channel without size or descriptor";
     if (auto bad = check_flag(m.requester)) return bad;
     if (auto bad = check_reserved(m.reserved)) return bad;
     if (auto bad = check(m.remote_address)) return bad;
@@ -258,6 +273,9 @@ Complaint check(const StatusPageReply& m) {
     if (auto bad = check_reserved(m.reserved)) return bad;
     if (auto bad = check(m.version, "the version")) return bad;
     if (auto bad = check(m.socket, "the socket's name")) return bad;
+    if (m.net_port > 65535) return "an impossible port";
+    if (auto bad = check_flag(m.net_key)) return bad;
+    if (auto bad = check(m.net_problem, "the network's problem")) return bad;
     for (std::uint32_t i = 0; i < m.count; ++i)
         if (auto bad = check(m.processes[i].program, "a program's name")) return bad;
     return {};

@@ -23,7 +23,7 @@
 namespace via::ka {
 
 inline constexpr std::uint32_t protocol_magic = 0x41414956;  // "VIAA"
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 /// No message is longer.
 inline constexpr std::size_t max_message_bytes = 4096;
 /// A timeout that never comes, on the wire.
@@ -104,9 +104,10 @@ using Secret = std::array<std::uint8_t, 16>;
 // The API's own structures travel as they are: they have no padding.
 static_assert(sizeof(NetAddress) == 86 && alignof(NetAddress) == 1);
 static_assert(sizeof(EndpointAttributes) == 32);
-static_assert(sizeof(ConnectOffer) == 280 && offsetof(ConnectOffer, attributes) == 176 &&
+static_assert(sizeof(ConnectOffer) == 672 && offsetof(ConnectOffer, attributes) == 176 &&
               offsetof(ConnectOffer, parameters) == 208 &&
-              offsetof(ConnectOffer, channel_bytes) == 272);
+              offsetof(ConnectOffer, channel_bytes) == 656 &&
+              offsetof(ConnectOffer, fabric) == 664);
 static_assert(std::is_trivially_copyable_v<ConnectOffer>);
 
 // ---- requests
@@ -191,17 +192,18 @@ struct DisconnectedNotice {
 struct ConnectWaitRequest {
     static constexpr auto kind = MessageKind::ConnectWait;
     std::uint64_t timeout_ns = 0;
+    std::uint32_t fabrics = fabric_shm;  ///< a mask
     NetAddress local;
-    std::array<std::uint8_t, 2> reserved{};
+    std::array<std::uint8_t, 6> reserved{};
 };
-static_assert(sizeof(ConnectWaitRequest) == 96);
+static_assert(sizeof(ConnectWaitRequest) == 104);
 
 struct ConnectAcceptRequest {
     static constexpr auto kind = MessageKind::ConnectAccept;
     std::uint64_t request = 0;
     ConnectOffer offer;
 };
-static_assert(sizeof(ConnectAcceptRequest) == 288);
+static_assert(sizeof(ConnectAcceptRequest) == 680);
 
 struct ConnectRejectRequest {
     static constexpr auto kind = MessageKind::ConnectReject;
@@ -215,14 +217,14 @@ struct ConnectRequestRequest {
     std::uint64_t patience_ns = 0;
     ConnectOffer offer;
 };
-static_assert(sizeof(ConnectRequestRequest) == 296);
+static_assert(sizeof(ConnectRequestRequest) == 688);
 
 struct PeerRequestRequest {
     static constexpr auto kind = MessageKind::PeerRequest;
     std::uint64_t timeout_ns = 0;
     ConnectOffer offer;
 };
-static_assert(sizeof(PeerRequestRequest) == 288);
+static_assert(sizeof(PeerRequestRequest) == 680);
 
 /// Of a request that has had no reply yet; it gets none then.
 struct CancelNotice {
@@ -309,12 +311,15 @@ struct RestoreVisRequest {
 };
 static_assert(sizeof(RestoreVisRequest) == 2056);
 
+/// In a ConnectionRecord's flags: the other end is on another host, no agent here knows it.
+inline constexpr std::uint32_t connection_remote = 0x80000000;
+
 struct ConnectionRecord {
     std::uint64_t connection = 0;
     Secret secret{};
     std::uint32_t vi = 0;
     ProtectionTag tag = null_tag;  ///< of this end's VI
-    std::uint32_t flags = 0;       ///< endpoint_any_tag
+    std::uint32_t flags = 0;       ///< endpoint_any_tag, connection_remote
     std::uint32_t peer_uid = 0;
     std::uint64_t peer_instance = 0;
 };
@@ -354,8 +359,10 @@ struct AttachedReply {
     static constexpr auto kind = MessageKind::Attached;
     std::uint64_t agent_epoch = 0;
     std::uint64_t process = 0;
+    std::uint32_t net_port = 0;
+    std::uint32_t reserved = 0;
 };
-static_assert(sizeof(AttachedReply) == 16);
+static_assert(sizeof(AttachedReply) == 24);
 
 struct RegisteredReply {
     static constexpr auto kind = MessageKind::Registered;
@@ -397,14 +404,18 @@ struct IncomingReply {
     std::uint64_t channel_bytes = 0;
     EndpointAttributes remote_attributes;
     DeviceParameters remote_parameters{};
+    std::uint32_t fabric = fabric_shm;
     NetAddress remote;
-    std::array<std::uint8_t, 2> reserved{};
+    std::array<std::uint8_t, 6> reserved{};
 };
-static_assert(sizeof(IncomingReply) == 200);
+static_assert(sizeof(IncomingReply) == 592);
 
-/// Descriptors: channel, the peer's pidfd and RMMT, then by bit doorbell memory and event.
-inline constexpr std::uint32_t established_doorbell_memory = 1;
-inline constexpr std::uint32_t established_doorbell_event = 2;
+/// Descriptors by bit, in this order: the channel; the peer's pidfd and RMMT; its doorbell memory;
+/// its doorbell event. A process on another host is none that descriptors could come from.
+inline constexpr std::uint32_t established_channel = 1;
+inline constexpr std::uint32_t established_process = 2;
+inline constexpr std::uint32_t established_doorbell_memory = 4;
+inline constexpr std::uint32_t established_doorbell_event = 8;
 
 struct EstablishedReply {
     static constexpr auto kind = MessageKind::Established;
@@ -418,13 +429,20 @@ struct EstablishedReply {
     std::uint32_t peer_uid = 0;
     std::uint32_t peer_rmmt_epoch = 0;
     std::uint32_t descriptors = 0;
+    SessionKey session_key{};
     EndpointAttributes remote_attributes;
     DeviceParameters remote_parameters{};
     NetAddress remote_address;
     std::uint8_t requester = 0;
     std::uint8_t reserved = 0;
+
+    [[nodiscard]] std::size_t descriptor_count() const noexcept {
+        // The peer's process is two.
+        return static_cast<std::size_t>(__builtin_popcount(descriptors)) +
+               ((descriptors & established_process) != 0 ? 1 : 0);
+    }
 };
-static_assert(sizeof(EstablishedReply) == 256);
+static_assert(sizeof(EstablishedReply) == 672);
 
 /// With the arena's descriptor.
 struct ArenaGrantedReply {
@@ -468,9 +486,12 @@ struct StatusPageReply {
     std::uint32_t count = 0;
     FixedText<32> version;
     FixedText<112> socket;
+    std::uint32_t net_port = 0;
+    std::uint32_t net_key = 0;   ///< 1: the cluster has a key
+    FixedText<200> net_problem;  ///< why other hosts can not be reached; empty: they can
     std::array<ProcessRecord, capacity> processes{};
 };
-static_assert(sizeof(StatusPageReply) == 3056);
+static_assert(sizeof(StatusPageReply) == 3264);
 
 /// With the counters' descriptor.
 struct CountersGrantedReply {

@@ -89,6 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         offer.local = place(argument & 3);
         offer.remote = place(argument >> 2 & 0x83);
         offer.attributes.reliability = argument >> 6 & 1;
+        offer.fabric = (argument & 0x10) != 0 ? fabric_net : fabric_shm;
         const Deadline deadline =
             (argument & 0x20) != 0 ? Deadline::never() : Deadline::at(now + argument % 16);
         Outcomes outcomes;
@@ -96,7 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         switch (action % 9) {
             case 0:
                 open_tickets[ticket] = process;
-                connections.wait(process, ticket, place(argument), deadline, now, outcomes);
+                connections.wait(process, ticket, place(argument), 1 + argument % 3, deadline, now,
+                                 outcomes);
                 break;
             case 1:
                 open_tickets[ticket] = process;

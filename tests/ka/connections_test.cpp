@@ -44,7 +44,7 @@ struct Machine {
     Outcomes wait(ProcessNumber process, Ticket ticket, std::uint8_t where,
                   Deadline deadline = Deadline::never()) {
         Outcomes outcomes;
-        connections.wait(process, ticket, place(where), deadline, now, outcomes);
+        connections.wait(process, ticket, place(where), fabric_shm, deadline, now, outcomes);
         return outcomes;
     }
     Outcomes request(ProcessNumber process, Ticket ticket, const ConnectOffer& offer,
@@ -141,7 +141,8 @@ TEST(Connections, AnotherHostIsNotReachable) {
     expect_failure(machine.request(2, 22, far), 22, Code::NoMatch);
     // And a name under which somebody waits here is of this host.
     Outcomes outcomes;
-    machine.connections.wait(1, 10, place(5, 9), Deadline::never(), machine.now, outcomes);
+    machine.connections.wait(1, 10, place(5, 9), fabric_shm, Deadline::never(), machine.now,
+                             outcomes);
     EXPECT_TRUE(outcomes.empty());
     far = offer_of(6, 5);
     far.remote = place(5, 9);
@@ -153,8 +154,84 @@ TEST(Connections, LengthAndBytesOfAnAddressCount) {
     NetAddress longer = place(5);
     longer.discriminator_bytes = 2;  // the same byte and a zero
     Outcomes outcomes;
-    machine.connections.wait(1, 10, longer, Deadline::never(), 0, outcomes);
+    machine.connections.wait(1, 10, longer, fabric_shm, Deadline::never(), 0, outcomes);
     expect_failure(machine.request(2, 20, offer_of(6, 5)), 20, Code::NoMatch);
+}
+
+TEST(Connections, AWaitTakesItsFabricsOnly) {
+    Machine machine;
+    ConnectOffer net = offer_of(6, 5);
+    net.fabric = fabric_net;
+    machine.wait(1, 10, 5);
+    expect_failure(machine.request(2, 20, net), 20, Code::NoMatch);
+    Outcomes outcomes;
+    machine.connections.wait(1, 11, place(5), all_fabrics, Deadline::never(), machine.now,
+                             outcomes);
+    // The first that fits, not the first.
+    const Outcomes met = machine.request(2, 21, net);
+    ASSERT_NE(incoming(met.at(0)), nullptr);
+    EXPECT_EQ(incoming(met[0])->ticket, 11U);
+    EXPECT_EQ(incoming(met[0])->offer.fabric, fabric_net);
+    EXPECT_EQ(incoming(machine.request(2, 22, offer_of(6, 5)).at(0))->ticket, 10U);
+    // The same with a seeker.
+    EXPECT_TRUE(machine.request(2, 23, net, Deadline::never(), Deadline::at(5000)).empty());
+    EXPECT_TRUE(machine.wait(1, 12, 5).empty());
+    machine.connections.wait(1, 13, place(5), fabric_net, Deadline::never(), machine.now, outcomes);
+    ASSERT_EQ(outcomes.size(), 1U);
+    EXPECT_EQ(incoming(outcomes[0])->ticket, 13U);
+    // It is accepted on the fabric that it was made for.
+    const std::uint64_t request = incoming(met[0])->request;
+    expect_failure(machine.accept(1, 14, request, offer_of(5, 6)), 14, Code::InvalidArgument);
+    ConnectOffer answer = offer_of(5, 6);
+    answer.fabric = fabric_net;
+    EXPECT_NE(connected(machine.accept(1, 15, request, answer).at(0)), nullptr);
+}
+
+TEST(Connections, PeersMeetOnOneFabric) {
+    Machine machine;
+    ConnectOffer net = offer_of(5, 6);
+    net.fabric = fabric_net;
+    EXPECT_TRUE(machine.peer(1, 10, net).empty());
+    EXPECT_TRUE(machine.peer(2, 20, offer_of(6, 5)).empty());
+    ConnectOffer other = offer_of(6, 5);
+    other.fabric = fabric_net;
+    const Outcomes met = machine.peer(2, 21, other);
+    ASSERT_EQ(met.size(), 1U);
+    EXPECT_EQ(connected(met[0])->requester.ticket, 10U);
+}
+
+TEST(Connections, SeveralAddressesMayMeanOneHost) {
+    NetAddress alias = place(5, 9);
+    bool is_alias = true;
+    Connections connections(Limits{}, 0, Reach::OneHost, [&](const NetAddress& address) {
+        NetAddress result = address;
+        if (is_alias && address.host[0] == 9) result.host[0] = 1;
+        return result;
+    });
+    Outcomes outcomes;
+    connections.wait(1, 10, alias, fabric_shm, Deadline::never(), 0, outcomes);
+    connections.request(2, 20, offer_of(6, 5), Deadline::never(), now_deadline, 0, outcomes);
+    ASSERT_EQ(outcomes.size(), 1U);
+    EXPECT_EQ(incoming(outcomes[0])->ticket, 10U);
+    outcomes.clear();
+    // A wait goes even if its host has another name meanwhile.
+    connections.wait(1, 11, alias, fabric_shm, Deadline::never(), 0, outcomes);
+    is_alias = false;
+    EXPECT_TRUE(connections.cancel(1, 11));
+    is_alias = true;
+    connections.request(2, 21, offer_of(6, 5), Deadline::never(), now_deadline, 0, outcomes);
+    expect_failure(outcomes, 21, Code::NoMatch);
+}
+
+TEST(Connections, ARequestFromAnotherHostMeetsAWait) {
+    Machine machine;
+    ConnectOffer far = offer_of(6, 5);
+    far.local = place(6, 9);
+    machine.wait(1, 10, 5);
+    const Outcomes met = machine.request(remote_requesters, 20, far);
+    ASSERT_NE(incoming(met.at(0)), nullptr);
+    EXPECT_EQ(incoming(met[0])->offer.local, place(6, 9));
+    expect_failure(machine.request(remote_requesters, 21, far), 21, Code::NoMatch);
 }
 
 TEST(Connections, WaitsAreServedInOrderOfArrival) {
@@ -436,7 +513,8 @@ class History {
                 State& state = open(ticket, Kind::Wait, process, deadline);
                 state.where = where;
                 waits_.push_back(ticket);
-                connections_.wait(process, ticket, place(where), deadline, now_, outcomes);
+                connections_.wait(process, ticket, place(where), fabric_shm, deadline, now_,
+                                  outcomes);
                 ASSERT_TRUE(outcomes.empty());
                 break;
             }

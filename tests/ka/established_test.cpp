@@ -132,5 +132,28 @@ TEST(EstablishedConnections, AConnectionWithOneselfNeedsBothEnds) {
     EXPECT_EQ(connections.size(), 0U);
 }
 
+TEST(EstablishedConnections, TheOtherHostsEndIsNeverExpectedHere) {
+    EstablishedConnections connections;
+    connections.add_remote(secret_of(1), {1, 100, 5, 3, 0});
+    EXPECT_NE(connections.find(1, 100), nullptr);
+    EXPECT_EQ(connections.other(1, 100), nullptr);
+    EXPECT_EQ(connections.count(1), 1U);
+    // Nobody can take the other end, not even who knows the secret.
+    EXPECT_EQ(connections.restore(2, record(200, 1, 91)).error().code,
+              base::Code::PermissionDenied);
+    EXPECT_FALSE(connections.leave(1, 100));
+    EXPECT_EQ(connections.size(), 0U);
+    // As it comes back to the next agent, where nobody tells it that its peer were gone.
+    ConnectionRecord shown = record(100, 1, 0);
+    shown.flags = connection_remote | endpoint_any_tag;
+    ASSERT_TRUE(connections.restore(1, shown).ok());
+    EXPECT_EQ(connections.find(1, 100)->flags, endpoint_any_tag);
+    EXPECT_TRUE(connections.restored(1, 7, 91).empty());
+    EXPECT_TRUE(connections.restored(2, 7, 0).empty());
+    EXPECT_EQ(connections.restore(2, shown).error().code, base::Code::PermissionDenied);
+    connections.process_gone(1, 7, 91);
+    EXPECT_EQ(connections.size(), 0U);
+}
+
 }  // namespace
 }  // namespace via::ka

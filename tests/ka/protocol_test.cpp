@@ -140,6 +140,13 @@ TEST(Protocol, LiesInRequestsAreRefused) {
 
     ConnectWaitRequest wait;
     EXPECT_TRUE(recode(wait).ok());
+    wait.fabrics = all_fabrics;
+    EXPECT_TRUE(recode(wait).ok());
+    wait.fabrics = 0;
+    expect_refused(wait);
+    wait.fabrics = 4;
+    expect_refused(wait);
+    wait.fabrics = fabric_net;
     wait.local.host_bytes = 21;
     expect_refused(wait);
     wait.local.host_bytes = 0;
@@ -158,6 +165,13 @@ TEST(Protocol, LiesInRequestsAreRefused) {
     expect_refused(connect);
     connect.offer.attributes.rights = 0;
     connect.offer.remote.host_bytes = 255;
+    expect_refused(connect);
+    connect.offer.remote.host_bytes = 0;
+    connect.offer.fabric = 3;  // one, not a mask
+    expect_refused(connect);
+    connect.offer.fabric = fabric_net;
+    EXPECT_TRUE(recode(connect).ok());
+    connect.offer.reserved = 1;
     expect_refused(connect);
 
     AttachRequest attach;
@@ -232,8 +246,26 @@ TEST(Protocol, LiesInRepliesAreRefused) {
     gone.count = 32;
     expect_reply_refused(gone);
     EstablishedReply established;
-    established.descriptors = 4;
+    EXPECT_TRUE(decode_reply(encode(1, established)).ok());
+    established.descriptors = 16;
     expect_reply_refused(established);
+    established.descriptors = established_doorbell_event;  // of no process
+    expect_reply_refused(established);
+    established.descriptors = established_channel;  // of no size
+    expect_reply_refused(established);
+    established.channel_bytes = 1;
+    EXPECT_TRUE(decode_reply(encode(1, established)).ok());
+    EXPECT_EQ(established.descriptor_count(), 1U);
+    established.descriptors = 15;
+    EXPECT_EQ(established.descriptor_count(), 5U);
+    established.descriptors = 0;  // where is the channel?
+    expect_reply_refused(established);
+    IncomingReply incoming;
+    incoming.fabric = all_fabrics;
+    expect_reply_refused(incoming);
+    AttachedReply attached;
+    attached.net_port = 65536;
+    expect_reply_refused(attached);
 }
 
 TEST(Protocol, RandomBytesNeverGetThrough) {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/shm/shm_nic_agent.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <string>
 
 #include "base/log.hpp"
 #include "base/undo.hpp"
+#include "ka/host_address.hpp"
 
 namespace via::na::shm {
 namespace {
@@ -34,24 +32,6 @@ Parameters decode_parameters(const ka::DeviceParameters& bytes) noexcept {
     return parameters;
 }
 
-/// A host's address: six bytes made from its boot id, so that it differs between hosts and is the
-/// same for all processes of one.
-std::array<std::uint8_t, 6> host_address() {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    const base::UniqueFd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-    char text[64] = {};
-    if (file.valid()) {
-        const ssize_t bytes = read(file.get(), text, sizeof text);
-        for (ssize_t i = 0; i < bytes; ++i)
-            hash = (hash ^ static_cast<std::uint8_t>(text[i])) * 0x100000001b3ULL;
-    }
-    std::array<std::uint8_t, 6> address{};
-    for (std::size_t i = 0; i < address.size(); ++i)
-        address[i] = static_cast<std::uint8_t>(hash >> (8 * i));
-    address[0] = static_cast<std::uint8_t>((address[0] & 0xFC) | 0x02);  // locally administered
-    return address;
-}
-
 }  // namespace
 
 ShmNicAgent::ShmNicAgent(ka::AgentClient& agent, Doorbell& doorbell, base::EventLoop& service)
@@ -64,7 +44,7 @@ ShmNicAgent::ShmNicAgent(ka::AgentClient& agent, Doorbell& doorbell, base::Event
     attributes_.name = "shm0";
     attributes_.hardware_version = 1;
     attributes_.provider_version = 1;
-    attributes_.address = host_address();
+    attributes_.address = ka::host_address();
     attributes_.max_transfer_bytes = 1U << 30;
     attributes_.native_mtu = settings_.geometry.ring_bytes();
     attributes_.max_vis = 16384;

@@ -23,9 +23,12 @@ void Switchboard::deliver(const ka::Outcomes& outcomes) {
         } else if (const auto* done = std::get_if<ka::outcome::Done>(&each)) {
             questions_[done->ticket].done = true;
         } else if (const auto* incoming = std::get_if<ka::outcome::Incoming>(&each)) {
-            questions_[incoming->ticket].incoming =
-                ka::IncomingRequest{incoming->request, incoming->offer.local,
-                                    incoming->offer.attributes, incoming->offer.parameters, 0};
+            questions_[incoming->ticket].incoming = ka::IncomingRequest{incoming->request,
+                                                                        incoming->offer.local,
+                                                                        incoming->offer.attributes,
+                                                                        incoming->offer.parameters,
+                                                                        0,
+                                                                        incoming->offer.fabric};
         } else if (const auto* made = std::get_if<ka::outcome::Connected>(&each)) {
             Question& requester = questions_[made->requester.ticket];
             Question& acceptor = questions_[made->acceptor.ticket];
@@ -89,7 +92,8 @@ base::Result<ka::IncomingRequest> Switchboard::wait(std::uint32_t host, const ka
     pay_system_call(lock);
     const std::uint64_t ticket = ask(host, nullptr, owner);
     ka::Outcomes outcomes;
-    connections_.wait(process_of(host), ticket, local, deadline, base::monotonic_now(), outcomes);
+    connections_.wait(process_of(host), ticket, local, ka::fabric_shm, deadline,
+                      base::monotonic_now(), outcomes);
     deliver(outcomes);
     await(lock, ticket);
     auto node = questions_.extract(ticket);

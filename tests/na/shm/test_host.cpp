@@ -99,7 +99,7 @@ void TestClient::disconnected(std::uint64_t connection) noexcept {
 
 // The blocking way to connect belongs to the kernel agent's own tests.
 base::Result<ka::IncomingRequest> TestClient::connect_wait(const ka::NetAddress&, base::Deadline,
-                                                           const void*) {
+                                                           const void*, std::uint32_t) {
     return not_here();
 }
 base::Result<ka::Established> TestClient::connect_accept(std::uint64_t, const ka::ConnectOffer&,

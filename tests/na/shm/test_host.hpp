@@ -61,8 +61,8 @@ class TestClient final : public ka::AgentClient {
     void destroy_vi(std::uint32_t) noexcept override {}
     void disconnected(std::uint64_t connection) noexcept override;
     [[nodiscard]] base::Result<ka::IncomingRequest> connect_wait(const ka::NetAddress&,
-                                                                 base::Deadline,
-                                                                 const void*) override;
+                                                                 base::Deadline, const void*,
+                                                                 std::uint32_t) override;
     void cancel_waits(const void*) noexcept override {}
     [[nodiscard]] base::Result<ka::Established> connect_accept(std::uint64_t,
                                                                const ka::ConnectOffer&,
