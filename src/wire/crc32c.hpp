@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CRC32C (Castagnoli), the checksum of every packet. With a secret of the connection as seed, a
+// packet that was not meant for it fails too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace via::wire {
+
+/// Continuable: crc32c(crc32c(seed, a), b) is crc32c(seed, ab). The usual CRC32C has the seed 0.
+[[nodiscard]] std::uint32_t crc32c(std::uint32_t seed, const void* data,
+                                   std::size_t bytes) noexcept;
+
+/// Copies and checks in one pass: each byte is read once, so the result belongs to what was stored
+/// even if somebody writes to `from` meanwhile. The ranges must not overlap.
+[[nodiscard]] std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
+                                        std::size_t bytes) noexcept;
+
+/// What the two above do without the processor's instructions for it.
+[[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t seed, const void* data,
+                                            std::size_t bytes) noexcept;
+[[nodiscard]] std::uint32_t crc32c_copy_portable(std::uint32_t seed, void* to, const void* from,
+                                                 std::size_t bytes) noexcept;
+
+/// Has this processor what the fast way needs?
+[[nodiscard]] bool crc32c_is_hardware() noexcept;
+
+}  // namespace via::wire

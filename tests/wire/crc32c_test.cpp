@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wire/crc32c.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace via::wire;
+
+namespace {
+
+/// Bit by bit, as the polynomial is defined.
+std::uint32_t reference(std::uint32_t seed, const unsigned char* data, std::size_t bytes) {
+    std::uint32_t value = ~seed;
+    for (std::size_t i = 0; i < bytes; ++i) {
+        value ^= data[i];
+        for (int bit = 0; bit < 8; ++bit)
+            value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78U : 0U);
+    }
+    return ~value;
+}
+
+struct Way {
+    const char* name;
+    std::uint32_t (*check)(std::uint32_t, const void*, std::size_t) noexcept;
+    std::uint32_t (*copy)(std::uint32_t, void*, const void*, std::size_t) noexcept;
+};
+
+class Crc32c : public testing::TestWithParam<Way> {
+  protected:
+    static std::vector<unsigned char> random_bytes(std::size_t count) {
+        std::mt19937 random(20261115);
+        std::vector<unsigned char> bytes(count);
+        for (auto& byte : bytes)
+            byte = static_cast<unsigned char>(random());
+        return bytes;
+    }
+    static std::uint32_t check(std::uint32_t seed, const void* data, std::size_t bytes) {
+        return GetParam().check(seed, data, bytes);
+    }
+};
+
+TEST_P(Crc32c, GivesTheKnownValues) {
+    // RFC 3720, B.4, and the check value of the catalogues.
+    EXPECT_EQ(check(0, "123456789", 9), 0xE3069283U);
+    std::vector<unsigned char> bytes(32, 0x00);
+    EXPECT_EQ(check(0, bytes.data(), 32), 0x8A9136AAU);
+    std::fill(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xFF));
+    EXPECT_EQ(check(0, bytes.data(), 32), 0x62A8AB43U);
+    for (unsigned i = 0; i < 32; ++i)
+        bytes[i] = static_cast<unsigned char>(i);
+    EXPECT_EQ(check(0, bytes.data(), 32), 0x46DD794EU);
+    std::reverse(bytes.begin(), bytes.end());
+    EXPECT_EQ(check(0, bytes.data(), 32), 0x113FDB5CU);
+    const unsigned char command[48] = {0x01, 0xC0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x00, 0x00,
+                                       0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x00,
+                                       0x00, 0x18, 0x28, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                       0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    EXPECT_EQ(check(0, command, sizeof command), 0xD9963A56U);
+}
+
+TEST_P(Crc32c, EveryLengthAndAlignmentIsRightAndCopiesExactlyThat) {
+    const auto bytes = random_bytes(400);
+    const std::uint32_t seed = 0x5EEDF00DU;
+    for (std::size_t alignment = 0; alignment < 17; ++alignment)
+        for (std::size_t length = 0; length <= 300; ++length) {
+            const std::uint32_t expected = reference(seed, bytes.data() + alignment, length);
+            ASSERT_EQ(check(seed, bytes.data() + alignment, length), expected)
+                << "length " << length << ", alignment " << alignment;
+            // A copy to another alignment, between untouched neighbours.
+            std::vector<unsigned char> copy(400, 0xA5);
+            const std::size_t to = 16 - alignment + 1;
+            ASSERT_EQ(GetParam().copy(seed, copy.data() + to, bytes.data() + alignment, length),
+                      expected)
+                << "length " << length << ", alignment " << alignment;
+            for (std::size_t i = 0; i < copy.size(); ++i)
+                ASSERT_EQ(copy[i], i >= to && i < to + length ? bytes[alignment + i - to] : 0xA5)
+                    << "length " << length << ", alignment " << alignment << ", byte " << i;
+        }
+}
+
+TEST_P(Crc32c, LongDataIsRight) {
+    const auto bytes = random_bytes(70000);
+    for (const std::size_t length : {1400U, 1472U, 4096U, 8192U, 8972U, 65507U, 70000U}) {
+        const std::uint32_t expected = reference(7, bytes.data(), length);
+        EXPECT_EQ(check(7, bytes.data(), length), expected) << length;
+        std::vector<unsigned char> copy(length);
+        EXPECT_EQ(GetParam().copy(7, copy.data(), bytes.data(), length), expected) << length;
+        EXPECT_TRUE(std::equal(copy.begin(), copy.end(), bytes.begin())) << length;
+    }
+}
+
+TEST_P(Crc32c, ContinuesWhereItStopped) {
+    const auto bytes = random_bytes(600);
+    for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+        const std::uint32_t first = check(99, bytes.data(), cut);
+        ASSERT_EQ(check(first, bytes.data() + cut, bytes.size() - cut),
+                  reference(99, bytes.data(), bytes.size()))
+            << cut;
+    }
+}
+
+TEST_P(Crc32c, SeesEveryChangedBitAndAnotherSeed) {
+    auto bytes = random_bytes(333);
+    const std::uint32_t right = check(1, bytes.data(), bytes.size());
+    EXPECT_NE(check(2, bytes.data(), bytes.size()), right);
+    for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+        bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1U << (bit % 8)));
+        ASSERT_NE(check(1, bytes.data(), bytes.size()), right) << bit;
+        bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1U << (bit % 8)));
+    }
+}
+
+// The first is whatever this processor has; where it has nothing both are the same.
+INSTANTIATE_TEST_SUITE_P(, Crc32c,
+                         testing::Values(Way{"chosen", crc32c, crc32c_copy},
+                                         Way{"portable", crc32c_portable, crc32c_copy_portable}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Crc32cHardware, IsUsedExactlyWhereTheKernelSaysTheProcessorHasIt) {
+#if defined(__aarch64__)
+    const std::vector<std::string> needed = {" crc32", " pmull"};
+#elif defined(__x86_64__)
+    const std::vector<std::string> needed = {" sse4_2", " pclmulqdq"};
+#else
+    EXPECT_FALSE(crc32c_is_hardware());
+    GTEST_SKIP() << "no fast way for this kind of processor";
+    const std::vector<std::string> needed;
+#endif
+    std::ifstream file("/proc/cpuinfo");
+    std::string line;
+    while (std::getline(file, line))
+        if (line.starts_with("Features") || line.starts_with("flags")) break;
+    if (!file) GTEST_SKIP() << "/proc/cpuinfo does not tell what the processor has";
+    const bool has = std::all_of(needed.begin(), needed.end(), [&](const std::string& word) {
+        return (line + " ").find(word + " ") != std::string::npos;
+    });
+    EXPECT_EQ(crc32c_is_hardware(), has) << line;
+}
+
+}  // namespace
