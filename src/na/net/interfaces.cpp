@@ -138,11 +138,6 @@ Interface interface_of(const ifinfomsg& fixed, std::span<const std::byte> attrib
     return interface;
 }
 
-bool is_link_local(Family family, const AddressBytes& address) {
-    if (family == Family::Ipv4) return address[0] == 169 && address[1] == 254;
-    return address[0] == 0xFE && (address[1] & 0xC0) == 0x80;
-}
-
 void add_address(Interface& interface, const ifaddrmsg& fixed,
                  std::span<const std::byte> attributes) {
     if (fixed.ifa_family != AF_INET && fixed.ifa_family != AF_INET6) return;
@@ -279,6 +274,11 @@ std::string to_text(Family family, const AddressBytes& address) {
     char text[INET6_ADDRSTRLEN] = {};
     inet_ntop(family == Family::Ipv4 ? AF_INET : AF_INET6, address.data(), text, sizeof text);
     return text;
+}
+
+bool is_link_local(Family family, const AddressBytes& address) noexcept {
+    if (family == Family::Ipv4) return address[0] == 169 && address[1] == 254;
+    return address[0] == 0xFE && (address[1] & 0xC0) == 0x80;
 }
 
 base::Result<std::vector<Interface>> read_interfaces() {

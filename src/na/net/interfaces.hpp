@@ -21,14 +21,16 @@ using AddressBytes = std::array<std::uint8_t, 16>;
 using MacBytes = std::array<std::uint8_t, 6>;
 
 [[nodiscard]] std::string to_text(Family family, const AddressBytes& address);
+/// Means nothing beyond its own wire.
+[[nodiscard]] bool is_link_local(Family family, const AddressBytes& address) noexcept;
 
 struct InterfaceAddress {
     Family family = Family::Ipv4;
     AddressBytes address{};
     std::uint8_t prefix = 0;
-    bool link_local = false;  ///< means nothing beyond its own wire
-    bool peerless = false;    ///< a lone host address: no subnet, and no other end is named
-    bool fleeting = false;    ///< temporary or deprecated: the last choice
+    bool link_local = false;
+    bool peerless = false;  ///< a lone host address: no subnet, and no other end is named
+    bool fleeting = false;  ///< temporary or deprecated: the last choice
 };
 
 struct Interface {
