@@ -83,6 +83,13 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,
               "From this size on any message moves inside a host with one copy (kmem or CMA), if "
               "that is possible, instead of through the byte ring."),
+        text("VIA_NET_INTERFACES", "",
+             "The interfaces that connections between hosts use: names or patterns with commas "
+             "between them, as in eth*,ib0, and !name for one that is not used; if empty, all but "
+             "bridges to containers of this host."),
+        text("VIA_NET_PORTS", "",
+             "The UDP ports of connections between hosts, as in 40000-40999, for firewalls; if "
+             "empty, the kernel chooses."),
         number("VIA_SPIN_US", "50", 0, 1000000,
                "How many microseconds a blocking wait polls before it sleeps."),
         flag("VIA_STRICT_PTAG", "0",
