@@ -134,12 +134,12 @@ void SimulatedNetwork::poll(std::size_t index) {
 
 bool SimulatedNetwork::advance(Nanoseconds end) {
     if (events_.empty()) return false;
-    Event event = events_.top();
-    events_.pop();
-    if (event.time > end) {
+    if (events_.top().time > end) {
         now_ = end;
         return false;
     }
+    Event event = events_.top();
+    events_.pop();
     if (frozen_[event.side] > event.time) {
         if (event.packet.empty()) next_poll_[event.side] = frozen_[event.side];
         add(frozen_[event.side], event.side, event.link, std::move(event.packet));
