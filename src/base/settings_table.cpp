@@ -83,6 +83,20 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,
               "From this size on any message moves inside a host with one copy (kmem or CMA), if "
               "that is possible, instead of through the byte ring."),
+        number("VIA_NET_PORT", "0", 0, 65535,
+               "The UDP port of the kernel agent, at which other hosts ask for connections; 0 is "
+               "7471 for root's agent and 7472 + uid % 1000 for another user's."),
+        choice("VIA_NET_POLICY", "adaptive|dynamic|oneway|static", "adaptive",
+               "Which link between two hosts takes the next piece of a long message: the one on "
+               "which it arrives first, free ones in turn, one half of them, or always the same."),
+        flag("VIA_NET_SECURE", "0",
+             "Whether every packet between hosts is encrypted and authenticated; it is if either "
+             "end of a connection wants it."),
+        number("VIA_NET_LOST_MS", "2000", 100, 600000,
+               "After how many milliseconds of silence a connection to another host is lost."),
+        number("VIA_NET_CORK_US", "4", 0, 1000,
+               "For how many microseconds after a send further ones are gathered into a train, "
+               "until the program polls."),
         text("VIA_NET_INTERFACES", "",
              "The interfaces that connections between hosts use: names or patterns with commas "
              "between them, as in eth*,ib0, and !name for one that is not used; if empty, all but "

@@ -245,6 +245,17 @@ bool Link::received(std::uint64_t number, std::uint32_t bytes, Nanoseconds now) 
     return true;
 }
 
+bool Link::refused(Nanoseconds now) noexcept {
+    // Several sends may meet the same answer.
+    constexpr Nanoseconds apart = 5'000'000;
+    if (refusals_ == 0 || now - last_refusal_ >= apart) {
+        ++refusals_;
+        last_refusal_ = now;
+        next_ping_ = now + apart;
+    }
+    return believed_refused();
+}
+
 void Link::enter(LinkState state, Nanoseconds now) noexcept {
     if (state == state_) return;
     if (state_ == LinkState::Up && now - state_since_ > forgiven_after) falls_ = 0;

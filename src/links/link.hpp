@@ -129,7 +129,16 @@ class Link {
     [[nodiscard]] Nanoseconds next_ping() const noexcept { return next_ping_; }
     void pinged(Nanoseconds now) noexcept;
     [[nodiscard]] std::uint32_t unanswered_pings() const noexcept { return unanswered_pings_; }
-    void heard(Nanoseconds now) noexcept { last_heard_ = now; }
+    void heard(Nanoseconds now) noexcept {
+        last_heard_ = now;
+        refusals_ = 0;
+    }
+    /// The peer's host said that nobody listens there. True: often enough to be believed.
+    [[nodiscard]] bool refused(Nanoseconds now) noexcept;
+    [[nodiscard]] bool is_refused() const noexcept { return refusals_ != 0; }
+    [[nodiscard]] bool believed_refused() const noexcept {
+        return refusals_ >= believed_refusals;
+    }
     bool peer_busy = false;  ///< MNC's receiver state, from acknowledgements
     /// Asks for a ping at once.
     void ping_now() noexcept { next_ping_ = 0; }
@@ -187,6 +196,9 @@ class Link {
     Nanoseconds next_ping_ = 0;
     std::uint32_t unanswered_pings_ = 0;
     std::uint32_t falls_ = 0;  ///< recent ones, for damping
+    static constexpr std::uint32_t believed_refusals = 3;
+    std::uint32_t refusals_ = 0;  ///< since it was heard
+    Nanoseconds last_refusal_ = 0;
 };
 
 template <class Lost>

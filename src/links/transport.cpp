@@ -404,6 +404,13 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
             return;
         }
         case SendOutcome::Refused:
+            if (closing_) closed_ = true;  // there is nobody to say goodbye to
+            if (link.refused(now) &&
+                std::all_of(links_.begin(), links_.end(), [](const Link& one) {
+                    return one.believed_refused() || one.state() == LinkState::Down;
+                }))
+                lost_ = true;
+            [[fallthrough]];
         case SendOutcome::LinkDown:
             link.kernel_full(now);
             if (link.state() == LinkState::Up && another_up(index))
@@ -417,10 +424,15 @@ void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType
     Link& link = links_[index];
     train_.begin(link.limits().packet_bytes, guard_);
     train_.open_packet(header_for(link, 0), link.next_number());
-    if (type == wire::FrameType::Ping || type == wire::FrameType::Pong)
+    if (type == wire::FrameType::Ping || type == wire::FrameType::Pong) {
         wire::encode_ping(train_.append(wire::PingFrame::bytes), type, {stamp});
-    else
+    } else {
+        // What was delivered before the end counts, though no acknowledgement has said so yet.
+        wire::AcknowledgementFrame last;
+        last.delivered = static_cast<std::uint32_t>(client_.delivered());
+        wire::encode(train_.append(wire::AcknowledgementFrame::fixed_bytes), last);
         wire::encode_close(train_.append(wire::CloseFrame::bytes), type, close_frame_);
+    }
     if (padded_to > guard_.overhead()) train_.pad(padded_to - guard_.overhead());
     train_.finish();
     const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
@@ -484,8 +496,8 @@ void Transport::on_time(Nanoseconds now) {
             }
         }
         const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
-        if (now >= link.next_ping() &&
-            (link.state() != LinkState::Up || idle_too_long || link.timeouts_in_a_row() != 0))
+        if (now >= link.next_ping() && (link.state() != LinkState::Up || idle_too_long ||
+                                        link.timeouts_in_a_row() != 0 || link.is_refused()))
             ping(i, now);
         if (link.state() == LinkState::Up && link.unanswered_pings() >= down_after_pings &&
             another_up(i))
@@ -503,7 +515,7 @@ Nanoseconds Transport::next_deadline() const noexcept {
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
         earliest = std::min({earliest, link.loss_time(), link.probe_time()});
-        if (link.state() != LinkState::Up || link.timeouts_in_a_row() != 0)
+        if (link.state() != LinkState::Up || link.timeouts_in_a_row() != 0 || link.is_refused())
             earliest = std::min(earliest, link.next_ping());
         else
             earliest = std::min(earliest, std::max(link.next_ping(),

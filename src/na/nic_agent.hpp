@@ -8,8 +8,10 @@
 // the user agent calls it with the VI's lock held, except where noted.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,11 +32,36 @@ inline constexpr std::uint32_t unreliable = 0x1;
 inline constexpr std::uint32_t reliable_delivery = 0x2;
 inline constexpr std::uint32_t reliable_reception = 0x4;
 
+/// A NIC's address as programs see it: how long it is depends on the device.
+class NicAddress {
+  public:
+    NicAddress() = default;
+    template <std::size_t count>
+    NicAddress(const std::array<std::uint8_t, count>& bytes) noexcept  // NOLINT: as it is
+        : length_(count) {
+        static_assert(count <= ka::max_host_address_bytes);
+        std::copy_n(bytes.begin(), count, bytes_.begin());
+    }
+    explicit NicAddress(std::span<const std::uint8_t> bytes) noexcept
+        : length_(std::min(bytes.size(), ka::max_host_address_bytes)) {
+        std::copy_n(bytes.begin(), length_, bytes_.begin());
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return length_; }
+    [[nodiscard]] const std::uint8_t* data() const noexcept { return bytes_.data(); }
+    [[nodiscard]] const std::uint8_t* begin() const noexcept { return bytes_.data(); }
+    [[nodiscard]] const std::uint8_t* end() const noexcept { return bytes_.data() + length_; }
+    friend bool operator==(const NicAddress&, const NicAddress&) = default;
+
+  private:
+    std::array<std::uint8_t, ka::max_host_address_bytes> bytes_{};
+    std::size_t length_ = 0;
+};
+
 struct NicAttributes {
     std::string name;
     std::uint32_t hardware_version = 0;
     std::uint32_t provider_version = 0;
-    std::array<std::uint8_t, 6> address{};
+    NicAddress address;
     std::uint64_t max_transfer_bytes = 0;
     std::uint64_t native_mtu = 0;
     std::uint64_t max_vis = 0;
@@ -170,7 +197,7 @@ class NicAgent {
     /// May the calling thread open it? An error says why not.
     [[nodiscard]] virtual base::Result<void> may_open() { return {}; }
     /// Hosts that this NIC knows by name, before the name service is asked.
-    [[nodiscard]] virtual std::optional<std::array<std::uint8_t, 6>> find_host(std::string_view) {
+    [[nodiscard]] virtual std::optional<NicAddress> find_host(std::string_view) {
         return std::nullopt;
     }
     [[nodiscard]] virtual std::unique_ptr<PollGroup> create_poll_group() = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -22,15 +23,17 @@ namespace {
 
 /// Six numbers of one or two hexadecimal digits, and nothing else.
 bool parse_address(std::string_view text, HostAddress& address) {
+    std::array<std::uint8_t, 6> bytes{};
     const char* at = text.data();
     const char* const end = text.data() + text.size();
-    for (std::size_t i = 0; i < address.size(); ++i) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (i != 0 && (at == end || *at++ != ':')) return false;
         const char* const digits_end = at + std::min<std::ptrdiff_t>(end - at, 2);
-        const auto parsed = std::from_chars(at, digits_end, address[i], 16);
+        const auto parsed = std::from_chars(at, digits_end, bytes[i], 16);
         if (parsed.ec != std::errc{}) return false;
         at = parsed.ptr;
     }
+    address = bytes;
     return at == end;
 }
 

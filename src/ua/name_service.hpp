@@ -3,17 +3,17 @@
 // system's resolver for names that lead to this host.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "na/nic_agent.hpp"
 
 namespace via::ua {
 
-using HostAddress = std::array<std::uint8_t, 6>;
+using HostAddress = na::NicAddress;
 
 struct HostEntry {
     std::string name;

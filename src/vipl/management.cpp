@@ -80,13 +80,14 @@ VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* Address
         if (Address == nullptr || Name == nullptr || NameLen == nullptr || *NameLen == 0)
             return failed("VipNSGetHostByAddr", VIP_INVALID_PARAMETER,
                           "a pointer argument is NULL or the name's buffer is empty");
-        ua::HostAddress wanted{};
-        if (Address->HostAddressLen != wanted.size())
+        const ua::HostAddress own = nic->device().attributes().address;
+        if (Address->HostAddressLen == 0 || Address->HostAddressLen > ka::max_host_address_bytes)
             return failed("VipNSGetHostByAddr", VIP_INVALID_PARAMETER,
-                          "a host address has 6 bytes");
-        const VIP_UINT8* bytes = Address->HostAddress;
-        std::memcpy(wanted.data(), bytes, wanted.size());
-        const ua::NameService names(nic->device().attributes().address);
+                          "a host address of this NIC has " + std::to_string(own.size()) +
+                              " bytes");
+        const ua::HostAddress wanted(
+            std::span<const std::uint8_t>(Address->HostAddress, Address->HostAddressLen));
+        const ua::NameService names(own);
         auto found = names.name_of(wanted);
         if (!found) return failed("VipNSGetHostByAddr", found.error());
         if (found.value().size() + 1 > *NameLen)

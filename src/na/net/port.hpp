@@ -9,15 +9,11 @@
 #include <cstdint>
 #include <span>
 
+#include "links/send_outcome.hpp"
+
 namespace via::na::net {
 
-enum class SendOutcome : std::uint8_t {
-    Sent,
-    Later,     ///< queues are full: not sent, try again when there is room
-    TooLong,   ///< the packet is larger than the interface carries
-    Refused,   ///< the peer's host says that nobody listens there
-    LinkDown,  ///< the interface, or the way to the peer, is down
-};
+using links::SendOutcome;
 
 /// Takes the packets of one receive, in the order they came. The bytes are only there during the
 /// call.

@@ -64,7 +64,7 @@ base::Result<void> SimNicAgent::may_open() {
     return {};
 }
 
-std::optional<std::array<std::uint8_t, 6>> SimNicAgent::find_host(std::string_view name) {
+std::optional<NicAddress> SimNicAgent::find_host(std::string_view name) {
     const World* world = World::of_thread();
     if (world == nullptr) return std::nullopt;
     for (std::uint32_t host = 0; host < world->hosts(); ++host)

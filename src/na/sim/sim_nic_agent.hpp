@@ -26,8 +26,7 @@ class SimNicAgent final : public NicAgent {
 
     [[nodiscard]] const NicAttributes& attributes() const override;
     [[nodiscard]] base::Result<void> may_open() override;
-    [[nodiscard]] std::optional<std::array<std::uint8_t, 6>> find_host(
-        std::string_view name) override;
+    [[nodiscard]] std::optional<NicAddress> find_host(std::string_view name) override;
     [[nodiscard]] std::unique_ptr<PollGroup> create_poll_group() override;
     [[nodiscard]] base::Result<std::unique_ptr<Endpoint>> create_endpoint(
         QueuePair& queues, EndpointOwner& owner, const EndpointGroups& groups) override;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/net/conversation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+namespace via::na::net {
+namespace {
+
+/// Batches that one poll takes from a link, so that the program gets its turn.
+constexpr int most_batches = 8;
+/// A link on which nothing comes is looked at this seldom: a look is a system call.
+constexpr std::uint32_t idle_link_polls = 16;
+constexpr base::Nanoseconds look_interval = 100'000;
+/// So much waits before a burst goes out though nobody polls.
+constexpr std::uint64_t corked_bytes = 60'000;
+
+}  // namespace
+
+Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
+                           std::vector<LinkEnd> links, base::Nanoseconds now)
+    : links_(std::move(links)),
+      session_(queues, rmmt),
+      transport_(session_, *this, terms, now),
+      now_(now) {
+    for (const LinkEnd& end : links_) {
+        links::LinkLimits limits;
+        limits.packet_bytes = end.packet_bytes;
+        limits.train_bytes = end.port->max_train_bytes();
+        limits.window_bytes = end.window_bytes;
+        limits.short_only = end.port->max_train_bytes() <= end.port->max_packet_bytes();
+        transport_.add_link(limits, now);
+    }
+}
+
+SendOutcome Conversation::send(std::size_t link, std::span<const iovec> parts,
+                               std::uint32_t packet_bytes) {
+    return links_[link].port->send(parts, packet_bytes);
+}
+
+std::uint32_t Conversation::packet_bytes(std::size_t link) {
+    return links_[link].port->max_packet_bytes();
+}
+
+void Conversation::link_changed(std::size_t link, links::LinkState from, links::LinkState to) {
+    const bool trouble = to == links::LinkState::Suspect || to == links::LinkState::Down;
+    base::log(trouble ? base::LogLevel::Warning : base::LogLevel::Info,
+              "link " + links_[link].description + ": " + links::name_of(from) + " -> " +
+                  links::name_of(to));
+}
+
+void Conversation::take(std::span<const std::byte> packet) {
+    transport_.receive(receiving_, packet, now_);
+}
+
+bool Conversation::receive_from(std::size_t link) {
+    receiving_ = link;
+    bool any = false;
+    for (int i = 0; i < most_batches; ++i) {
+        if (!links_[link].port->receive(*this)) break;
+        any = true;
+    }
+    if (any) hot_ = link;
+    return any;
+}
+
+void Conversation::post(base::Nanoseconds cork) {
+    session_.take_sends();
+    now_ = base::monotonic_now();
+    // Right behind another send it waits for company; the next poll sends it at the latest.
+    if (now_ - last_sent_ < cork && session_.pending_bytes() < corked_bytes) return;
+    if (transport_.transmit(now_)) last_sent_ = base::monotonic_now();
+}
+
+bool Conversation::poll() {
+    now_ = base::monotonic_now();
+    bool any = receive_from(hot_);
+    if (links_.size() > 1 && (!any || links_.size() > 2) && ++polls_ % idle_link_polls == 0) {
+        const std::size_t hot = hot_;
+        for (std::size_t i = 0; i < links_.size(); ++i)
+            if (i != hot && receive_from(i)) any = true;
+    }
+    if (!any) transport_.received_all();
+    session_.take_sends();
+    if (now_ >= next_look_) {
+        next_look_ = now_ + look_interval;
+        transport_.on_time(now_);
+        if (transport_.lost()) session_.peer_lost();
+        due_ = transport_.next_deadline();
+    }
+    if (transport_.transmit(now_)) last_sent_ = base::monotonic_now();
+    return session_.take_news() || any;
+}
+
+void Conversation::disconnect() {
+    now_ = base::monotonic_now();
+    const wire::CloseFrame reason = session_.reason();
+    session_.detach();
+    transport_.close(reason, now_);
+}
+
+}  // namespace via::na::net

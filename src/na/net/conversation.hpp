@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Both machines of a connection, session and transport, with the ports they run on. It belongs to
+// an endpoint, and after a disconnect to nobody until goodbye is said.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "links/transport.hpp"
+#include "na/net/port.hpp"
+#include "na/net/session.hpp"
+
+namespace via::na::net {
+
+struct LinkEnd {
+    std::unique_ptr<Port> port;
+    std::string description;  ///< "eth0 10.0.0.1 - 10.0.0.2"
+    std::uint32_t packet_bytes = 0;
+    std::uint32_t window_bytes = 0;
+};
+
+class Conversation final : private links::Output, private PacketTaker {
+  public:
+    Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
+                 std::vector<LinkEnd> links, base::Nanoseconds now);
+
+    /// New chains in the send queue go out, at once or, in a burst, in trains.
+    void post(base::Nanoseconds cork);
+    /// Takes what has come, sends what can be sent, sees to what is due. True: something came.
+    bool poll();
+    void disconnect();
+    [[nodiscard]] bool said_goodbye() const noexcept { return transport_.closed(); }
+    [[nodiscard]] bool unfinished() const noexcept {
+        return session_.unfinished() || transport_.owes_acknowledgement();
+    }
+    [[nodiscard]] base::Nanoseconds next_deadline() const noexcept {
+        return transport_.next_deadline();
+    }
+    /// The same as of the last look, for nothing.
+    [[nodiscard]] base::Nanoseconds due() const noexcept { return due_; }
+    [[nodiscard]] const std::vector<LinkEnd>& links() const noexcept { return links_; }
+    [[nodiscard]] links::Transport& transport() noexcept { return transport_; }
+
+  private:
+    [[nodiscard]] SendOutcome send(std::size_t link, std::span<const iovec> parts,
+                                   std::uint32_t packet_bytes) override;
+    [[nodiscard]] std::uint32_t packet_bytes(std::size_t link) override;
+    void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
+    void take(std::span<const std::byte> packet) override;
+    bool receive_from(std::size_t link);
+
+    std::vector<LinkEnd> links_;
+    Session session_;
+    links::Transport transport_;
+    base::Nanoseconds now_;
+    base::Nanoseconds last_sent_ = 0;
+    base::Nanoseconds next_look_ = 0;  ///< at what is due
+    base::Nanoseconds due_ = 0;
+    std::size_t receiving_ = 0;        ///< link
+    std::size_t hot_ = 0;              ///< link by which something came last
+    std::uint32_t polls_ = 0;
+};
+
+}  // namespace via::na::net

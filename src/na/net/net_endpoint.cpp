@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/net/net_endpoint.hpp"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+#include "na/net/net_nic_agent.hpp"
+#include "na/net/net_poll_group.hpp"
+
+namespace via::na::net {
+
+NetEndpoint::NetEndpoint(NetNicAgent& agent, QueuePair& queues, EndpointOwner& owner,
+                         const EndpointGroups& groups, std::uint32_t index)
+    : agent_(agent),
+      queues_(queues),
+      owner_(owner),
+      groups_{static_cast<NetPollGroup*>(groups.receive),
+              groups.send == groups.receive ? nullptr : static_cast<NetPollGroup*>(groups.send)},
+      index_(index) {
+    for (NetPollGroup* group : groups_)
+        if (group != nullptr) group->join(*this);
+}
+
+NetEndpoint::~NetEndpoint() {
+    for (NetPollGroup* group : groups_)
+        if (group != nullptr) group->leave(*this);
+    agent_.give_back_index(index_);
+    disconnect();
+}
+
+void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint64_t connection) {
+    {
+        const std::lock_guard guard(watch_mutex_);
+        descriptors_.clear();
+        for (const LinkEnd& end : conversation->links())
+            if (end.port->descriptor() >= 0) descriptors_.push_back(end.port->descriptor());
+        for (const int descriptor : descriptors_)
+            agent_.watch(descriptor, index_);
+        armed_ = Wakes::Nobody;
+    }
+    conversation_ = std::move(conversation);
+    connection_ = connection;
+    deadline_.store(conversation_->next_deadline(), std::memory_order_relaxed);
+    live_.store(true, std::memory_order_release);
+    for (NetPollGroup* group : groups_)
+        if (group != nullptr) group->connected(*this);
+}
+
+void NetEndpoint::ring_send() {
+    if (!conversation_) return;
+    try {
+        conversation_->post(agent_.cork());
+    } catch (const std::bad_alloc&) {
+        queues_.report(EndpointEvent::OutOfMemory);
+    }
+    busy_.store(true, std::memory_order_relaxed);
+}
+
+bool NetEndpoint::poll() {
+    if (!conversation_) return false;
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bool any = false;
+    try {
+        any = conversation_->poll();
+    } catch (const std::bad_alloc&) {
+        queues_.report(EndpointEvent::OutOfMemory);
+        any = true;
+    }
+    busy_.store(conversation_->unfinished(), std::memory_order_relaxed);
+    deadline_.store(conversation_->due(), std::memory_order_relaxed);
+    return any;
+}
+
+bool NetEndpoint::unfinished() const {
+    return conversation_ && conversation_->unfinished();
+}
+
+void NetEndpoint::arm(Wakes wakes) {
+    if (!conversation_) return;
+    if (wakes != Wakes::Nobody)
+        deadline_.store(conversation_->next_deadline(), std::memory_order_relaxed);
+    want_attention(wakes);
+}
+
+void NetEndpoint::want_attention(Wakes wakes) {
+    const std::lock_guard guard(watch_mutex_);
+    // Whoever is woken by it, the service thread is, and calls the owner.
+    const bool wanted = wakes != Wakes::Nobody;
+    const bool was = armed_ != Wakes::Nobody;
+    armed_ = wakes;
+    if (wanted) agent_.wake_at(deadline());
+    if (wanted == was) return;
+    for (const int descriptor : descriptors_)
+        agent_.rearm(descriptor, index_, wanted);
+}
+
+void NetEndpoint::watch_in(int epoll, bool watched) {
+    const std::lock_guard guard(watch_mutex_);
+    for (const int descriptor : descriptors_) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.ptr = this;
+        epoll_ctl(epoll, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, descriptor, &event);
+    }
+}
+
+void NetEndpoint::disconnect() {
+    if (!live_.exchange(false, std::memory_order_acq_rel)) return;
+    for (NetPollGroup* group : groups_)
+        if (group != nullptr) group->disconnected(*this);
+    {
+        const std::lock_guard guard(watch_mutex_);
+        for (const int descriptor : descriptors_)
+            agent_.unwatch(descriptor);
+        descriptors_.clear();
+        armed_ = Wakes::Nobody;
+    }
+    conversation_->disconnect();
+    agent_.say_goodbye(std::move(conversation_), connection_);
+}
+
+}  // namespace via::na::net

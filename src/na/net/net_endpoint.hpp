@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A VI's end of a connection between hosts.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "na/net/conversation.hpp"
+#include "na/net/pairing.hpp"
+#include "na/net/udp_port.hpp"
+#include "na/nic_agent.hpp"
+
+namespace via::na::net {
+
+class NetNicAgent;
+class NetPollGroup;
+
+class NetEndpoint final : public Endpoint {
+  public:
+    NetEndpoint(NetNicAgent& agent, QueuePair& queues, EndpointOwner& owner,
+                const EndpointGroups& groups, std::uint32_t index);
+    ~NetEndpoint() override;
+
+    void ring_send() override;
+    bool poll() override;
+    void arm(Wakes wakes) override;
+    [[nodiscard]] bool unfinished() const override;
+    void nudge() override {}
+    void disconnect() override;
+    [[nodiscard]] std::int32_t peer_pid() const override { return 0; }
+    [[nodiscard]] bool peek(FrameView&) override { return false; }
+    void consume() override {}
+
+    /// What is offered to a peer: ports that are open and wait for their other ends.
+    struct Prepared {
+        InterfaceOffer offer;
+        std::vector<std::unique_ptr<UdpPort>> ports;  ///< one for each entry of the offer
+        std::vector<std::string> names;               ///< of the interfaces
+        std::uint32_t token = 0;
+    };
+    Prepared prepared;  ///< between offer and connection; used by the connecting thread only
+
+    void go_live(std::unique_ptr<Conversation> conversation, std::uint64_t connection);
+
+    // For the agent and the poll groups, any thread.
+    [[nodiscard]] bool live() const noexcept { return live_.load(std::memory_order_acquire); }
+    [[nodiscard]] EndpointOwner& owner() noexcept { return owner_; }
+    [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+    [[nodiscard]] QueuePair& queues() noexcept { return queues_; }
+    /// Polls so far, to see that somebody still looks.
+    [[nodiscard]] std::uint64_t polls() const noexcept {
+        return polls_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] base::Nanoseconds deadline() const noexcept {
+        return deadline_.load(std::memory_order_relaxed);
+    }
+    /// Has it something to do besides waiting for packets?
+    [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+    void want_attention(Wakes wakes);
+    /// Puts its descriptors into a poll group's set, or takes them out.
+    void watch_in(int epoll, bool watched);
+
+  private:
+    NetNicAgent& agent_;
+    QueuePair& queues_;
+    EndpointOwner& owner_;
+    std::array<NetPollGroup*, 2> groups_;  ///< different ones or null
+    const std::uint32_t index_;
+    std::unique_ptr<Conversation> conversation_;
+    std::uint64_t connection_ = 0;
+    std::atomic<bool> live_{false};
+    std::atomic<bool> busy_{false};
+    std::atomic<std::uint64_t> polls_{0};
+    std::atomic<base::Nanoseconds> deadline_{links::never};
+
+    std::mutex watch_mutex_;
+    std::vector<int> descriptors_;  ///< of the live connection
+    Wakes armed_ = Wakes::Nobody;
+};
+
+}  // namespace via::na::net

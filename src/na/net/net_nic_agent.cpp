@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/net/net_nic_agent.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "base/undo.hpp"
+#include "ka/host_address.hpp"
+#include "na/net/interfaces.hpp"
+#include "na/net/net_poll_group.hpp"
+
+namespace via::na::net {
+namespace {
+
+/// What the two ends tell each other through the kernel agents, before the list of interfaces.
+struct Parameters {
+    static constexpr std::uint32_t current = 0x3154454E;  // "NET1": changes with the packets
+    std::uint32_t format = current;
+    std::uint32_t token = 0;
+    std::uint32_t window_bytes = 0;
+    std::uint32_t sealed = 0;
+    std::uint32_t offer_length = 0;  ///< of the list that follows
+    std::uint32_t reserved[3] = {};
+};
+static_assert(sizeof(Parameters) == 32);
+
+constexpr std::size_t offer_bytes = ka::device_parameter_bytes - sizeof(Parameters);
+/// Longer packets would leave too few of them to a train.
+constexpr std::uint32_t longest_packet = 16384;
+constexpr std::uint32_t widest_window = 1U << 20U;
+
+Parameters decode_parameters(const ka::DeviceParameters& bytes) noexcept {
+    Parameters parameters;
+    std::memcpy(&parameters, bytes.data(), sizeof parameters);
+    return parameters;
+}
+
+std::uint32_t random_token() noexcept {
+    std::uint32_t token = 0;
+    while (token == 0)
+        if (getrandom(&token, sizeof token, 0) != sizeof token) token = 0;
+    return token;
+}
+
+std::uint32_t header_bytes(Family family) noexcept {
+    return family == Family::Ipv4 ? 28 : 48;
+}
+
+std::string described(const OfferedInterface& entry) {
+    return to_text(entry.family, entry.address) + "/" + std::to_string(entry.prefix);
+}
+
+std::string described(const InterfaceOffer& offer) {
+    std::string text;
+    for (const OfferedInterface& entry : offer.entries)
+        text += (text.empty() ? "" : ", ") + described(entry);
+    return text.empty() ? "none" : text;
+}
+
+/// Stands for a link whose port could not be connected, so that the others keep their numbers.
+class NoPort final : public Port {
+  public:
+    SendOutcome send(std::span<const iovec>, std::uint32_t) override {
+        return SendOutcome::LinkDown;
+    }
+    bool receive(PacketTaker&) override { return false; }
+    [[nodiscard]] int descriptor() const noexcept override { return -1; }
+    [[nodiscard]] std::uint32_t max_packet_bytes() const noexcept override { return 1200; }
+    [[nodiscard]] std::uint32_t max_train_bytes() const noexcept override { return 1201; }
+};
+
+/// The address by which others know this host: its first interface's, or loopback.
+NicAddress own_address(std::uint16_t port) {
+    ka::AgentAddress address;
+    address.family = 4;
+    address.port = port;
+    address.ip = {127, 0, 0, 1};
+    if (auto choice = host_interfaces())
+        for (const LocalInterface& local : interfaces_to_offer(choice.value())) {
+            if (local.entry.loopback) continue;
+            address.family = local.entry.family == Family::Ipv4 ? 4 : 6;
+            address.ip = local.entry.address;
+            break;
+        }
+    ka::NetAddress net;
+    ka::set_host(net, address);
+    return NicAddress(std::span<const std::uint8_t>(net.host.data(), net.host_bytes));
+}
+
+}  // namespace
+
+NetSettings NetSettings::read() {
+    const base::Settings& all = base::Settings::get();
+    NetSettings settings;
+    settings.policy = links::policy_named(all.text("VIA_NET_POLICY")).value_or(settings.policy);
+    settings.sealed = all.flag("VIA_NET_SECURE");
+    settings.lost_after =
+        static_cast<base::Nanoseconds>(all.number("VIA_NET_LOST_MS")) * 1'000'000;
+    settings.cork = static_cast<base::Nanoseconds>(all.number("VIA_NET_CORK_US")) * 1'000;
+    if (auto range = parse_port_range(all.text("VIA_NET_PORTS")))
+        settings.ports = range.value();
+    else
+        base::log(base::LogLevel::Error, range.error().sentence);
+    return settings;
+}
+
+NetNicAgent::NetNicAgent(ka::AgentClient& agent, base::EventLoop& service)
+    : agent_(agent),
+      service_(service),
+      settings_(NetSettings::read()),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+    attributes_.name = "net0";
+    attributes_.hardware_version = 1;
+    attributes_.provider_version = 1;
+    attributes_.address = own_address(
+        static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT")));
+    attributes_.max_transfer_bytes = 1U << 30U;
+    attributes_.native_mtu = longest_packet;
+    attributes_.max_vis = 16384;
+    attributes_.max_segments = 252;
+    attributes_.reliability_levels = unreliable | reliable_delivery | reliable_reception;
+    attributes_.rdma_read_levels = reliable_delivery | reliable_reception;
+    if (epoll_.valid()) {
+        [[maybe_unused]] auto watched = service_.watch(epoll_.get(), [this] { woken(); });
+    }
+    if (timer_.valid()) {
+        [[maybe_unused]] auto watched = service_.watch(timer_.get(), [this] { timer_rang(); });
+    }
+}
+
+NetNicAgent::~NetNicAgent() {
+    if (epoll_.valid()) service_.unwatch(epoll_.get());
+    if (timer_.valid()) service_.unwatch(timer_.get());
+}
+
+base::Result<void> NetNicAgent::may_open() {
+    if (!epoll_.valid() || !timer_.valid())
+        return base::Result<void>(base::Code::OutOfResources,
+                                  "net0 could not open an epoll and a timer descriptor: this "
+                                  "process has too many files open (ulimit -n)");
+    return {};
+}
+
+std::optional<NicAddress> NetNicAgent::find_host(std::string_view name) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(std::string(name).c_str(), nullptr, &hints, &found) != 0) return std::nullopt;
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+    const auto choice = host_interfaces();
+    std::optional<ka::AgentAddress> best;
+    for (const addrinfo* i = found; i != nullptr; i = i->ai_next) {
+        ka::AgentAddress address;
+        address.port =
+            static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT"));
+        if (i->ai_family == AF_INET) {
+            address.family = 4;
+            std::memcpy(address.ip.data(),
+                        &reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr, 4);
+        } else if (i->ai_family == AF_INET6) {
+            address.family = 6;
+            std::memcpy(address.ip.data(),
+                        &reinterpret_cast<const sockaddr_in6*>(i->ai_addr)->sin6_addr, 16);
+        } else {
+            continue;
+        }
+        // This very host: the name service knows its address.
+        if (address.is_loopback()) return std::nullopt;
+        if (choice)
+            for (const InterfaceRow& row : choice.value().rows)
+                for (const InterfaceAddress& own : row.interface.addresses)
+                    if ((own.family == Family::Ipv4) == (address.family == 4) &&
+                        own.address == address.ip)
+                        return std::nullopt;
+        if (!best || (best->family == 6 && address.family == 4)) best = address;
+    }
+    if (!best) return std::nullopt;
+    ka::NetAddress net;
+    ka::set_host(net, *best);
+    return NicAddress(std::span<const std::uint8_t>(net.host.data(), net.host_bytes));
+}
+
+std::unique_ptr<PollGroup> NetNicAgent::create_poll_group() {
+    return std::make_unique<NetPollGroup>();
+}
+
+base::Result<std::unique_ptr<Endpoint>> NetNicAgent::create_endpoint(QueuePair& queues,
+                                                                     EndpointOwner& owner,
+                                                                     const EndpointGroups& groups) {
+    const std::uint32_t index = take_index();
+    base::Undo unused([&] { give_back_index(index); });
+    auto endpoint = std::make_unique<NetEndpoint>(*this, queues, owner, groups, index);
+    unused.keep();
+    const std::unique_lock guard(registry_mutex_);
+    endpoints_[index] = endpoint.get();
+    return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+std::uint32_t NetNicAgent::take_index() {
+    const std::unique_lock guard(registry_mutex_);
+    if (!free_indices_.empty()) {
+        const std::uint32_t index = free_indices_.back();
+        free_indices_.pop_back();
+        return index;
+    }
+    const auto index = static_cast<std::uint32_t>(endpoints_.size());
+    if (free_indices_.capacity() <= index) free_indices_.reserve(2 * index + 16);
+    endpoints_.push_back(nullptr);
+    return index;
+}
+
+void NetNicAgent::give_back_index(std::uint32_t index) noexcept {
+    const std::unique_lock guard(registry_mutex_);
+    endpoints_[index] = nullptr;
+    free_indices_.push_back(index);
+}
+
+// ---- the service thread -------------------------------------------------------------------------
+
+void NetNicAgent::watch(int descriptor, std::uint32_t index) {
+    epoll_event event{};
+    event.data.u32 = index;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void NetNicAgent::rearm(int descriptor, std::uint32_t index, bool wanted) noexcept {
+    epoll_event event{};
+    event.events = wanted ? static_cast<std::uint32_t>(EPOLLIN) : 0U;
+    event.data.u32 = index;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void NetNicAgent::unwatch(int descriptor) noexcept {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+}
+
+void NetNicAgent::wake_at(base::Nanoseconds moment) noexcept {
+    const std::lock_guard guard(timer_mutex_);
+    if (moment >= timer_set_) return;
+    timer_set_ = moment;
+    itimerspec when{};
+    when.it_value.tv_sec = moment / 1'000'000'000;
+    when.it_value.tv_nsec = std::max<long>(moment % 1'000'000'000, 1);
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+/// Packets have come for connections that nobody polls.
+void NetNicAgent::woken() {
+    std::array<epoll_event, 64> events;
+    const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+    const std::shared_lock guard(registry_mutex_);
+    for (int i = 0; i < ready; ++i) {
+        const std::uint32_t index = events[static_cast<std::size_t>(i)].data.u32;
+        if (index >= endpoints_.size() || endpoints_[index] == nullptr) continue;
+        NetEndpoint& endpoint = *endpoints_[index];
+        const std::uint64_t polls = endpoint.polls();
+        endpoint.owner().progress();
+        if (endpoint.live()) wake_at(endpoint.deadline());
+        // Nobody may look yet: it is being connected. It is armed again by the next tick.
+        if (endpoint.polls() == polls) {
+            endpoint.want_attention(Wakes::Nobody);
+            service_.start_ticking();
+        }
+    }
+}
+
+void NetNicAgent::timer_rang() {
+    std::uint64_t times;
+    [[maybe_unused]] const ssize_t taken = ::read(timer_.get(), &times, sizeof times);
+    {
+        const std::lock_guard guard(timer_mutex_);
+        timer_set_ = links::never;
+    }
+    const base::Nanoseconds now = base::monotonic_now();
+    base::Nanoseconds next = links::never;
+    {
+        const std::shared_lock guard(registry_mutex_);
+        for (NetEndpoint* endpoint : endpoints_) {
+            if (endpoint == nullptr || !endpoint->live()) continue;
+            if (endpoint->deadline() <= now) endpoint->owner().progress();
+            // Something that is due at once, and is not done at once, waits for the next round.
+            if (endpoint->live())
+                next = std::min(next, std::max(endpoint->deadline(), now + 200'000));
+        }
+    }
+    if (next != links::never) wake_at(next);
+}
+
+bool NetNicAgent::service() {
+    bool unfinished = finish_goodbyes();
+    const std::shared_lock guard(registry_mutex_);
+    for (NetEndpoint* endpoint : endpoints_) {
+        if (endpoint == nullptr || !endpoint->live()) continue;
+        if (endpoint->owner().progress(true)) unfinished = true;
+    }
+    return unfinished;
+}
+
+void NetNicAgent::say_goodbye(std::unique_ptr<Conversation> conversation,
+                              std::uint64_t connection) {
+    agent_.disconnected(connection);
+    {
+        const std::lock_guard guard(goodbyes_mutex_);
+        goodbyes_.push_back(std::move(conversation));
+    }
+    service_.start_ticking();
+}
+
+bool NetNicAgent::finish_goodbyes() {
+    const std::lock_guard guard(goodbyes_mutex_);
+    for (auto i = goodbyes_.begin(); i != goodbyes_.end();) {
+        (*i)->poll();
+        i = (*i)->said_goodbye() ? goodbyes_.erase(i) : std::next(i);
+    }
+    return !goodbyes_.empty();
+}
+
+// ---- connections --------------------------------------------------------------------------------
+
+base::Result<ka::ConnectOffer> NetNicAgent::make_offer(NetEndpoint& endpoint,
+                                                       const ConnectTerms& terms) const {
+    auto choice = host_interfaces();
+    if (!choice) return std::move(choice).error();
+    NetEndpoint::Prepared prepared;
+    prepared.offer.host = host_identity();
+    prepared.token = random_token();
+    std::string reasons;
+    std::uint32_t window = widest_window;
+    for (LocalInterface& local : interfaces_to_offer(choice.value())) {
+        auto port = UdpPort::open(local, settings_.ports);
+        if (!port) {
+            reasons += "; " + port.error().sentence;
+            continue;
+        }
+        // What the kernel counts against the buffer is more than the bytes sent.
+        window = std::min(window, port.value()->receive_buffer_bytes() / 8 * 5);
+        local.entry.port = port.value()->port();
+        prepared.offer.entries.push_back(local.entry);
+        prepared.ports.push_back(std::move(port).value());
+        prepared.names.push_back(local.name);
+    }
+    if (prepared.ports.empty()) {
+        for (const InterfaceRow& row : choice.value().rows)
+            if (!row.used) reasons += "; " + row.interface.name + ": " + row.reason;
+        return base::Result<ka::ConnectOffer>(
+            base::Code::NotReachable,
+            "this host has no interface that can carry connections" + reasons);
+    }
+    Parameters parameters;
+    parameters.token = prepared.token;
+    parameters.window_bytes = window;
+    parameters.sealed = settings_.sealed ? 1 : 0;
+    ka::ConnectOffer offer;
+    offer.fabric = ka::fabric_net;
+    offer.vi = terms.vi;
+    offer.local = terms.local;
+    offer.remote = terms.remote;
+    offer.attributes = endpoint.queues().local;
+    parameters.offer_length = static_cast<std::uint32_t>(
+        encode(prepared.offer, std::as_writable_bytes(std::span(offer.parameters))
+                                   .subspan(sizeof parameters, offer_bytes)));
+    std::memcpy(offer.parameters.data(), &parameters, sizeof parameters);
+    endpoint.prepared = std::move(prepared);
+    return offer;
+}
+
+base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&& established) {
+    const std::uint64_t connection = established.connection;
+    base::Undo abandoned([&] { agent_.disconnected(connection); });
+    NetEndpoint::Prepared prepared = std::move(endpoint.prepared);
+    endpoint.prepared = {};
+    const Parameters remote = decode_parameters(established.remote_parameters);
+    if (remote.format != Parameters::current)
+        return base::Result<void>(base::Code::NotSupported,
+                                  "the peer's Viaduct speaks another format of packets; use the "
+                                  "same version on both hosts");
+    if (remote.offer_length > offer_bytes)
+        return base::Result<void>(base::Code::ProtocolViolation,
+                                  "the peer's offer of interfaces is longer than one can be");
+    auto theirs = decode_offer(std::as_bytes(std::span(established.remote_parameters))
+                                   .subspan(sizeof remote, remote.offer_length));
+    if (!theirs) return std::move(theirs).error();
+    const std::vector<LinkPair> pairs = pair_interfaces(prepared.offer, theirs.value());
+    if (pairs.empty())
+        return base::Result<void>(base::Code::NotReachable,
+                                  "the two hosts have no link in common: here " +
+                                      described(prepared.offer) + "; there " +
+                                      described(theirs.value()));
+    const bool same_host = prepared.offer.host == theirs.value().host;
+    std::vector<LinkEnd> links;
+    std::string problems;
+    bool any = false;
+    for (const LinkPair& pair : pairs) {
+        const OfferedInterface& here = prepared.offer.entries[pair.a];
+        const OfferedInterface& there = theirs.value().entries[pair.b];
+        LinkEnd end;
+        end.description = prepared.names[pair.a] + " " + to_text(here.family, here.address) +
+                          " - " + to_text(there.family, there.address);
+        std::unique_ptr<UdpPort> port = std::move(prepared.ports[pair.a]);
+        if (auto connected = port->connect(there, same_host); !connected) {
+            problems += "; " + connected.error().sentence;
+            end.port = std::make_unique<NoPort>();
+        } else {
+            any = true;
+            end.port = std::move(port);
+        }
+        const std::uint32_t mtu = std::min<std::uint32_t>(here.mtu, there.mtu);
+        end.packet_bytes = std::min({end.port->max_packet_bytes(),
+                                     mtu - header_bytes(here.family), longest_packet});
+        end.window_bytes = std::min(std::max(remote.window_bytes, 65536U), widest_window);
+        links.push_back(std::move(end));
+    }
+    if (!any)
+        return base::Result<void>(base::Code::NotReachable,
+                                  "no link to the peer could be opened" + problems);
+    links::TransportTerms terms;
+    terms.local_token = prepared.token;
+    terms.remote_token = remote.token;
+    terms.key = established.session_key;
+    terms.requester = established.requester;
+    terms.sealed = settings_.sealed || remote.sealed != 0;
+    terms.connection = connection;
+    terms.policy = settings_.policy;
+    terms.one_link = !endpoint.queues().reliable();
+    terms.lost_after = settings_.lost_after;
+    endpoint.queues().remote = established.remote_attributes;
+    endpoint.go_live(std::make_unique<Conversation>(endpoint.queues(), agent_.rmmt(), terms,
+                                                    std::move(links), base::monotonic_now()),
+                     connection);
+    abandoned.keep();
+    return {};
+}
+
+base::Result<ka::IncomingRequest> NetNicAgent::connect_wait(const ka::NetAddress& local,
+                                                            base::Deadline deadline,
+                                                            const void* owner) {
+    return agent_.connect_wait(local, deadline, owner, ka::fabric_net);
+}
+
+void NetNicAgent::cancel_waits(const void* owner) {
+    agent_.cancel_waits(owner);
+}
+
+base::Result<void> NetNicAgent::connect_accept(const ka::IncomingRequest& request,
+                                               Endpoint& endpoint, const ConnectTerms& terms,
+                                               base::Deadline deadline) {
+    auto& own = static_cast<NetEndpoint&>(endpoint);
+    auto offer = make_offer(own, terms);
+    if (!offer) return std::move(offer).error();
+    auto established = agent_.connect_accept(request.request, offer.value(), deadline);
+    if (!established) return std::move(established).error();
+    return go_live(own, std::move(established).value());
+}
+
+base::Result<void> NetNicAgent::connect_reject(std::uint64_t request) {
+    return agent_.connect_reject(request);
+}
+
+base::Result<void> NetNicAgent::connect_request(Endpoint& endpoint, const ConnectTerms& terms,
+                                                base::Deadline deadline) {
+    auto& own = static_cast<NetEndpoint&>(endpoint);
+    auto offer = make_offer(own, terms);
+    if (!offer) return std::move(offer).error();
+    auto established = agent_.connect_request(offer.value(), deadline);
+    if (!established) return std::move(established).error();
+    return go_live(own, std::move(established).value());
+}
+
+base::Result<std::uint64_t> NetNicAgent::peer_request(Endpoint& endpoint, const ConnectTerms& terms,
+                                                      base::Deadline deadline) {
+    auto offer = make_offer(static_cast<NetEndpoint&>(endpoint), terms);
+    if (!offer) return std::move(offer).error();
+    return agent_.peer_request(offer.value(), deadline);
+}
+
+std::optional<base::Result<void>> NetNicAgent::peer_poll(Endpoint& endpoint,
+                                                         std::uint64_t request) {
+    auto established = agent_.peer_poll(request);
+    if (!established) return std::nullopt;
+    if (!*established) return base::Result<void>(std::move(*established).error());
+    return go_live(static_cast<NetEndpoint&>(endpoint), std::move(*established).value());
+}
+
+base::Result<void> NetNicAgent::peer_wait(Endpoint& endpoint, std::uint64_t request) {
+    auto established = agent_.peer_wait(request);
+    if (!established) return std::move(established).error();
+    return go_live(static_cast<NetEndpoint&>(endpoint), std::move(established).value());
+}
+
+void NetNicAgent::peer_cancel(std::uint64_t request) {
+    agent_.peer_cancel(request);
+}
+
+}  // namespace via::na::net
