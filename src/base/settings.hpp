@@ -25,6 +25,7 @@ struct SettingDeclaration {
     std::string_view choices;   ///< Choice: "auto|kmem|cma|ring"
     std::string_view meaning;   ///< one sentence for the documentation
     bool power_of_two = false;  ///< Number and Bytes
+    bool secret = false;        ///< the value is shown to nobody
 };
 
 struct SettingValue {

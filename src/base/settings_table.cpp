@@ -34,6 +34,11 @@ SettingDeclaration bytes(std::string_view name, std::string_view default_value,
     return {name, SettingKind::Bytes, default_value, minimum, maximum, {}, meaning};
 }
 
+SettingDeclaration secret(SettingDeclaration declaration) {
+    declaration.secret = true;
+    return declaration;
+}
+
 SettingDeclaration power_of_two(SettingDeclaration declaration) {
     declaration.power_of_two = true;
     return declaration;
@@ -104,6 +109,12 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         text("VIA_NET_PORTS", "",
              "The UDP ports of connections between hosts, as in 40000-40999, for firewalls; if "
              "empty, the kernel chooses."),
+        text("VIA_NET_KEY_FILE", "",
+             "A file with the key that the hosts of the cluster share, read by the kernel agent; "
+             "it must belong to the agent's user and have mode 0600. If empty, VIA_NET_KEY holds."),
+        secret(text("VIA_NET_KEY", "",
+                    "The key that the hosts of the cluster share: 64 hexadecimal digits or any "
+                    "text; if empty, the cluster is open to every host that can reach it.")),
         number("VIA_SPIN_US", "50", 0, 1000000,
                "How many microseconds a blocking wait polls before it sleeps."),
         flag("VIA_STRICT_PTAG", "0",

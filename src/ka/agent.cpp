@@ -26,12 +26,15 @@
 #include "base/memory_file.hpp"
 #include "base/message_socket.hpp"
 #include "ka/agent_socket.hpp"
+#include "ka/cluster_key.hpp"
 #include "ka/connections.hpp"
 #include "ka/descriptors.hpp"
 #include "ka/established.hpp"
 #include "ka/local_host.hpp"
+#include "ka/net_socket.hpp"
 #include "ka/process.hpp"
 #include "ka/protocol.hpp"
+#include "ka/remote_setup.hpp"
 #include "ka/shared_fd.hpp"
 
 namespace via::ka {
@@ -48,6 +51,9 @@ using base::UniqueFd;
 /// While the agent is out of descriptors it looks for new processes only so often.
 constexpr Nanoseconds accept_pause = 50'000'000;
 constexpr std::size_t accepts_per_turn = 64;
+constexpr std::size_t datagrams_per_turn = 64;
+/// A port that is taken may become free: the agent before this one may just be ending.
+constexpr Nanoseconds port_pause = 1'000'000'000;
 /// Descriptors that an attached process costs at most, besides arenas.
 constexpr std::size_t process_descriptors = 6;
 
@@ -127,7 +133,14 @@ class Server final : public Agent {
           idle_since_(started_),
           host_(options.net_port != 0 ? options.net_port : usual_net_port(geteuid())),
           broker_(options.limits, random_number<std::uint64_t>() >> 2, Reach::OneHost,
-                  [this](const NetAddress& address) { return host_.canonical(address, now_); }) {}
+                  [this](const NetAddress& address) { return host_.canonical(address, now_); }),
+          key_(read_cluster_key(options.net_key_file, options.net_key)),
+          remote_(
+              key_ ? key_.value() : random_number<wire::Key>(), epoch_, host_.port(),
+              [](std::span<std::uint8_t> bytes) {
+                  [[maybe_unused]] const ssize_t filled = getrandom(bytes.data(), bytes.size(), 0);
+              },
+              [this] { return host_.addresses(now_); }) {}
 
     [[nodiscard]] Result<void> prepare();
     Result<void> run() override;
@@ -139,6 +152,7 @@ class Server final : public Agent {
     static constexpr std::uint64_t stop_key = 1;
     static constexpr std::uint64_t socket_key = 2;
     static constexpr std::uint64_t pidfd_key = 3;
+    static constexpr std::uint64_t net_key = socket_key;  // of client 0, which there is not
     [[nodiscard]] static std::uint64_t key(const Client& client, std::uint64_t what) {
         return client.number << 2 | what;
     }
@@ -222,6 +236,21 @@ class Server final : public Agent {
     void deliver(const outcome::Done& done);
     void deliver(const outcome::Incoming& incoming);
     void deliver(const outcome::Connected& connected);
+    [[nodiscard]] std::uint64_t new_connection(ProcessNumber process) const;
+
+    // Other hosts.
+    void open_net();
+    void serve_net();
+    /// Refuses with the reason if other hosts can not be reached now.
+    [[nodiscard]] Result<void> net_usable();
+    void deliver(const SetupOutput& output);
+    void deliver(const setup::Arrived& arrived);
+    void deliver(const setup::Withdrawn& withdrawn);
+    void deliver(const setup::Failed& failure);
+    void deliver(const setup::Established& established);
+    void deliver(const setup::Gone& gone);
+    /// Wherever the ticket is: it gets no outcome any more.
+    void cancel_ticket(ProcessNumber process, Ticket ticket);
     void leave(Client& client, std::uint64_t connection);
     void tell_gone(const EstablishedConnections::End& end);
 
@@ -249,6 +278,11 @@ class Server final : public Agent {
     Nanoseconds now_ = 0;
     LocalHost host_;
     Connections broker_;
+    Result<wire::Key> key_;
+    RemoteSetup remote_;
+    std::optional<NetSocket> net_;
+    std::string net_problem_;
+    Deadline net_again_ = Deadline::never();
     EstablishedConnections established_;
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::map<ProcessNumber, Client*> processes_;
@@ -288,6 +322,7 @@ void Server::stop() noexcept {
 
 Deadline Server::next_deadline() const {
     Deadline next = broker_.next_deadline().earlier(accept_again_);
+    next = next.earlier(remote_.next_deadline()).earlier(net_again_);
     // Who came first must introduce himself first.
     if (!strangers_.empty()) next = next.earlier(clients_.at(*strangers_.begin())->introduction);
     if (options_.on_demand && processes_.empty() && strangers_.empty())
@@ -297,6 +332,7 @@ Deadline Server::next_deadline() const {
 }
 
 Result<void> Server::run() {
+    open_net();
     std::array<epoll_event, 64> events{};
     while (!stopping_) {
         const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
@@ -315,6 +351,10 @@ Result<void> Server::run() {
                 stopping_ = true;
                 continue;
             }
+            if (event.data.u64 == net_key) {
+                serve_net();
+                continue;
+            }
             const auto found = clients_.find(event.data.u64 >> 2);
             if (found == clients_.end() || found->second->closing) continue;
             Client& client = *found->second;
@@ -331,6 +371,10 @@ Result<void> Server::run() {
         Outcomes outcomes;
         broker_.expire(now_, outcomes);
         deliver(std::move(outcomes));
+        SetupOutput output;
+        remote_.expire(now_, output);
+        deliver(output);
+        if (net_again_.expired(now_)) open_net();
         if (accept_again_.expired(now_)) watch_listener(true);
         for (const std::uint64_t number : strangers_) {
             Client& client = *clients_.at(number);
@@ -708,8 +752,11 @@ void Server::reap() {
 }
 
 void Server::release(Client& client) {
-    for (const auto& [id, ticket] : client.tickets)
+    for (const auto& [id, ticket] : client.tickets) {
         tickets_.erase(ticket);
+        SetupOutput output;
+        if (remote_.cancel(ticket, now_, output)) deliver(output);
+    }
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.socket.get(), nullptr);
     if (!client.process) return;
     const ProcessNumber number = client.process->number();
@@ -827,7 +874,7 @@ void Server::on(Client& client, std::uint64_t, const DestroyViNotice& notice) {
     if (vi == nullptr) return;
     if (vi->pending != 0) {
         const Ticket ticket = vi->pending;
-        broker_.cancel(client.process->number(), ticket);
+        cancel_ticket(client.process->number(), ticket);
         (void)redeem(ticket);
     }
     if (vi->connection != 0) leave(client, vi->connection);
@@ -914,8 +961,19 @@ void Server::on(Client& client, std::uint64_t id, const ConnectRequestRequest& r
     auto usable = free_vi(*client.process, request.offer);
     if (usable) usable = acceptable(request.offer);
     if (!usable) return reply_error(client, id, usable.error());
+    const auto target = request.offer.fabric == fabric_net
+                            ? host_.elsewhere(request.offer.remote, now_)
+                            : std::nullopt;
+    if (target) usable = net_usable();
+    if (!usable) return reply_error(client, id, usable.error());
     const Ticket ticket = take_ticket(client, id, request.offer.vi);
     const std::uint64_t patience = std::min(request.patience_ns, max_patience_ns);
+    if (target) {
+        SetupOutput output;
+        remote_.request(client.process->number(), ticket, request.offer, *target,
+                        deadline_of(request.timeout_ns, now_), patience, now_, output);
+        return deliver(output);
+    }
     Outcomes outcomes;
     broker_.request(client.process->number(), ticket, request.offer,
                     deadline_of(request.timeout_ns, now_), deadline_of(patience, now_), now_,
@@ -947,7 +1005,18 @@ void Server::on(Client& client, std::uint64_t id, const PeerRequestRequest& requ
     auto usable = free_vi(*client.process, request.offer);
     if (usable) usable = acceptable(request.offer);
     if (!usable) return reply_error(client, id, usable.error());
+    const auto target = request.offer.fabric == fabric_net
+                            ? host_.elsewhere(request.offer.remote, now_)
+                            : std::nullopt;
+    if (target) usable = net_usable();
+    if (!usable) return reply_error(client, id, usable.error());
     const Ticket ticket = take_ticket(client, id, request.offer.vi);
+    if (target) {
+        SetupOutput output;
+        remote_.peer_request(client.process->number(), ticket, request.offer, *target,
+                             deadline_of(request.timeout_ns, now_), now_, output);
+        return deliver(output);
+    }
     Outcomes outcomes;
     broker_.peer_request(client.process->number(), ticket, request.offer,
                          deadline_of(request.timeout_ns, now_), now_, outcomes);
@@ -958,8 +1027,14 @@ void Server::on(Client& client, std::uint64_t, const CancelNotice& notice) {
     const auto found = client.tickets.find(notice.request_id);
     if (found == client.tickets.end()) return;
     const Ticket ticket = found->second;
-    broker_.cancel(client.process->number(), ticket);
+    cancel_ticket(client.process->number(), ticket);
     (void)redeem(ticket);
+}
+
+void Server::cancel_ticket(ProcessNumber process, Ticket ticket) {
+    if (broker_.cancel(process, ticket)) return;
+    SetupOutput output;
+    if (remote_.cancel(ticket, now_, output)) deliver(output);
 }
 
 // ---- outcomes
@@ -970,6 +1045,11 @@ void Server::deliver(Outcomes outcomes) {
 }
 
 void Server::deliver(const outcome::Failed& failure) {
+    if (failure.process == remote_requesters) {
+        SetupOutput output;
+        remote_.fail(failure.ticket, failure.error, now_, output);
+        return deliver(output);
+    }
     if (const auto owner = redeem(failure.ticket))
         reply_error(*owner->first, owner->second, failure.error);
 }
@@ -992,6 +1072,13 @@ void Server::deliver(const outcome::Incoming& incoming) {
 }
 
 void Server::deliver(const outcome::Connected& connected) {
+    if (connected.requester.process == remote_requesters) {
+        // The acceptor hears of it when the requester has taken it.
+        SetupOutput output;
+        remote_.accept(connected.requester.ticket, connected.acceptor.process,
+                       connected.acceptor.ticket, connected.acceptor.offer, now_, output);
+        return deliver(output);
+    }
     const std::array ends{&connected.requester, &connected.acceptor};
     std::array<std::optional<std::pair<Client*, std::uint64_t>>, 2> owners;
     for (std::size_t i = 0; i < 2; ++i)
@@ -1015,9 +1102,8 @@ void Server::deliver(const outcome::Connected& connected) {
     std::array<std::uint64_t, 2> numbers{};
     for (std::size_t i = 0; i < 2; ++i) {
         do {
-            numbers[i] = random_number<std::uint64_t>();
-        } while (numbers[i] == 0 || (i == 1 && numbers[1] == numbers[0]) ||
-                 established_.find(ends[i]->process, numbers[i]) != nullptr);
+            numbers[i] = new_connection(ends[i]->process);
+        } while (i == 1 && numbers[1] == numbers[0]);
     }
     const auto end_of = [&](std::size_t i) {
         const ConnectOffer& offer = ends[i]->offer;
@@ -1066,6 +1152,130 @@ void Server::deliver(const outcome::Connected& connected) {
         send(*owners[i]->first,
              OutgoingMessage{id, encode(id, answer), std::move(fds), numbers[i]});
     }
+}
+
+std::uint64_t Server::new_connection(ProcessNumber process) const {
+    for (;;) {
+        const auto number = random_number<std::uint64_t>();
+        if (number != 0 && established_.find(process, number) == nullptr) return number;
+    }
+}
+
+// ---- other hosts
+
+void Server::open_net() {
+    net_again_ = Deadline::never();
+    if (!key_) {
+        // Never without a key that somebody wanted.
+        net_problem_ = key_.error().sentence;
+        return base::log(LogLevel::Warning, "no connections to other hosts: " + net_problem_);
+    }
+    const std::string port = "UDP port " + std::to_string(host_.port());
+    auto bound = NetSocket::bind(host_.port());
+    if (bound) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.u64 = net_key;
+        if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bound.value().descriptor(), &event) != 0)
+            bound = base::system_error(errno, "watching " + port);
+    }
+    if (!bound) {
+        if (net_problem_.empty())
+            base::log(LogLevel::Info,
+                      "no connections to other hosts for now: " + bound.error().sentence);
+        net_problem_ =
+            bound.error().sentence + "; end who has it, or set VIA_NET_PORT on all hosts";
+        net_again_ = Deadline::at(now_ + port_pause);
+        return;
+    }
+    net_.emplace(std::move(bound).value());
+    net_problem_.clear();
+}
+
+Result<void> Server::net_usable() {
+    if (!net_) open_net();
+    if (net_) return {};
+    return Result<void>(Code::NotReachable,
+                        "this host's kernel agent can not talk to other hosts: " + net_problem_);
+}
+
+void Server::serve_net() {
+    for (std::size_t i = 0; i < datagrams_per_turn; ++i) {
+        const auto complaint = net_->complaint();
+        if (!complaint) break;
+        SetupOutput output;
+        remote_.undeliverable(complaint->peer, complaint->refused, complaint->why, now_, output);
+        deliver(output);
+    }
+    std::array<std::uint8_t, wire::max_setup_bytes + 1> buffer;
+    for (std::size_t i = 0; i < datagrams_per_turn; ++i) {
+        const auto received = net_->receive(buffer);
+        if (!received) break;
+        SetupOutput output;
+        remote_.receive(received->peer, received->local, std::span(buffer).first(received->bytes),
+                        now_, output);
+        deliver(output);
+    }
+}
+
+void Server::deliver(const SetupOutput& output) {
+    for (const Datagram& datagram : output.datagrams) {
+        if (!net_) break;
+        const auto complaint = net_->send(datagram);
+        if (!complaint) continue;
+        SetupOutput failures;
+        remote_.undeliverable(complaint->peer, complaint->refused, complaint->why, now_, failures);
+        deliver(failures);
+    }
+    for (const SetupEvent& one : output.events)
+        std::visit([&](const auto& kind) { deliver(kind); }, one);
+}
+
+void Server::deliver(const setup::Arrived& arrived) {
+    // Whatever the requester calls this host: the request has come here.
+    ConnectOffer offer = arrived.offer;
+    set_host(offer.remote, host_.own());
+    Outcomes outcomes;
+    broker_.request(remote_requesters, arrived.ticket, offer, arrived.deadline, arrived.patience,
+                    now_, outcomes);
+    deliver(std::move(outcomes));
+}
+
+void Server::deliver(const setup::Withdrawn& withdrawn) {
+    broker_.cancel(remote_requesters, withdrawn.ticket);
+}
+
+void Server::deliver(const setup::Failed& failure) {
+    if (const auto owner = redeem(failure.ticket))
+        reply_error(*owner->first, owner->second, failure.error);
+}
+
+void Server::deliver(const setup::Established& made) {
+    const auto owner = redeem(made.ticket);
+    if (!owner) return;
+    const auto [client, id] = *owner;
+    const ProcessNumber process = client->process->number();
+    // Both ends know it by the number that the acceptor's agent gave, if nothing is in the way.
+    std::uint64_t number = made.connection;
+    if (established_.find(process, number) != nullptr) number = new_connection(process);
+    const auto secret = random_number<Secret>();
+    established_.add_remote(secret, {process, number, made.offer.vi, made.offer.attributes.tag,
+                                     made.offer.attributes.flags});
+    if (Vi* vi = client->process->find_vi(made.offer.vi)) vi->connection = number;
+    EstablishedReply answer;
+    answer.connection = number;
+    answer.secret = secret;
+    answer.agent_epoch = epoch_;
+    answer.session_key = made.session_key;
+    answer.remote_attributes = made.remote.attributes;
+    answer.remote_parameters = made.remote.parameters;
+    answer.remote_address = made.remote.local;
+    answer.requester = made.requester ? 1 : 0;
+    send(*client, OutgoingMessage{id, encode(id, answer), {}, number});
+}
+
+void Server::deliver(const setup::Gone& gone) {
+    if (const auto* end = established_.find(gone.process, gone.connection)) tell_gone(*end);
 }
 
 // ---- grants
@@ -1191,6 +1401,8 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     page.version = FixedText<32>(options_.version);
     page.socket = FixedText<112>(options_.socket);
     page.net_port = host_.port();
+    page.net_key = key_ && key_.value() != wire::cluster_key("") ? 1 : 0;
+    page.net_problem = FixedText<200>(net_problem_);
     for (auto next = processes_.upper_bound(request.after_process); next != processes_.end();
          ++next) {
         const Client* other = next->second;
@@ -1211,7 +1423,8 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
         record.uid = other->credentials.uid;
         record.vis = static_cast<std::uint32_t>(process.vis());
         record.connections = static_cast<std::uint32_t>(established_.count(process.number()));
-        record.waiting = static_cast<std::uint32_t>(broker_.waiting(process.number()));
+        record.waiting = static_cast<std::uint32_t>(broker_.waiting(process.number()) +
+                                                    remote_.waiting(process.number()));
         record.regions = static_cast<std::uint32_t>(process.regions());
         record.program = FixedText<64>(process.program());
     }

@@ -21,6 +21,8 @@ struct AgentOptions {
     KmemSettings kmem;
     Limits limits;
     std::uint16_t net_port = 0;  ///< UDP, for the agents of other hosts; 0: the user's usual one
+    std::string net_key_file;    ///< of the cluster; empty: the text below
+    std::string net_key;         ///< empty: an open cluster
 };
 
 class Agent {

@@ -16,6 +16,7 @@ class LocalHost {
     explicit LocalHost(std::uint16_t port) : own_(host_address()), port_(port) {}
 
     [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+    [[nodiscard]] const HostAddress& own() const noexcept { return own_; }
     /// Internet addresses at which other hosts may reach this one, with the agent's port.
     [[nodiscard]] std::vector<AgentAddress> addresses(base::Nanoseconds now);
     /// Whether that is this host's agent. A port of 0 is the own one.

@@ -319,7 +319,7 @@ TEST_F(ClientTest, PeersMeetOnTheNetFabric) {
     auto at_one = one->peer_wait(asked.value());
     auto at_other = other->peer_wait(answered.value());
     ASSERT_TRUE(at_one.ok() && at_other.ok());
-    EXPECT_TRUE(at_one.value().requester);
+    EXPECT_NE(at_one.value().requester, at_other.value().requester);
     EXPECT_EQ(at_one.value().session_key, at_other.value().session_key);
     EXPECT_FALSE(at_one.value().channel.valid());
     EXPECT_TRUE(at_one.value().peer.rmmt.valid());

@@ -43,6 +43,9 @@ nlohmann::json as_json(const ka::AgentStatus& status) {
             {"uptime_seconds", status.uptime_seconds},
             {"idle_seconds_limit", status.idle_seconds_limit},
             {"huge_pages", status.huge_pages},
+            {"net_port", status.net_port},
+            {"net_key", status.net_key},
+            {"net_problem", status.net_problem},
             {"processes", processes}};
 }
 
@@ -55,6 +58,11 @@ void print_for_people(const ka::AgentStatus& status) {
     else
         fmt::print("It runs until it is stopped.\n");
     fmt::print("kmem {} huge pages.\n", status.huge_pages ? "uses" : "uses no");
+    if (status.net_problem.empty())
+        fmt::print("Other hosts reach it at UDP port {}; the cluster {}.\n", status.net_port,
+                   status.net_key ? "has a key" : "is open, it has no key");
+    else
+        fmt::print("Other hosts can not reach it: {}.\n", printable(status.net_problem));
     if (status.processes.empty()) {
         fmt::print("No process is attached.\n");
         return;

@@ -47,6 +47,11 @@ std::string_view origin_name(base::SettingOrigin origin) {
     return "?";
 }
 
+/// Not what nobody else may know.
+std::string shown_text(const base::SettingValue& value) {
+    return value.declaration->secret && !value.text.empty() ? "(hidden)" : value.text;
+}
+
 bool shown(const base::SettingValue& value, const Options& options) {
     return !options.changed || value.origin != base::SettingOrigin::Default ||
            !value.problem.empty();
@@ -58,7 +63,7 @@ nlohmann::json as_json(const base::Settings& settings, const Options& options) {
         if (!shown(value, options)) continue;
         const base::SettingDeclaration& declaration = *value.declaration;
         nlohmann::json entry{{"name", declaration.name},
-                             {"value", value.text},
+                             {"value", shown_text(value)},
                              {"default", declaration.default_value},
                              {"origin", origin_name(value.origin)},
                              {"kind", kind_name(declaration.kind)},
@@ -86,7 +91,7 @@ void print_for_people(const base::Settings& settings, const Options& options) {
         const auto or_dash = [](std::string_view text) {
             return text.empty() ? std::string("-") : printable(text);
         };
-        table.add_row({std::string(value.declaration->name), or_dash(value.text),
+        table.add_row({std::string(value.declaration->name), or_dash(shown_text(value)),
                        std::string(origin_name(value.origin)),
                        or_dash(value.declaration->default_value),
                        std::string(value.declaration->meaning)});

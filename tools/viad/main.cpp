@@ -43,7 +43,8 @@ void print_help() {
         "  --help            print this\n"
         "\n"
         "Settings: VIA_AGENT_SOCKET, VIA_AGENT_IDLE_SECONDS, VIA_KMEM_ARENA_BYTES,\n"
-        "VIA_KMEM_HUGE_PAGES, VIA_LOG. Manual: viad(8).");
+        "VIA_KMEM_HUGE_PAGES, VIA_NET_PORT, VIA_NET_KEY_FILE, VIA_NET_KEY, VIA_LOG.\n"
+        "Manual: viad(8).");
 }
 
 [[noreturn]] void refuse(std::string_view why) {
@@ -143,6 +144,9 @@ int main(int count, char** arguments) {
     agent_options.idle_seconds = settings.number("VIA_AGENT_IDLE_SECONDS");
     agent_options.kmem.arena_bytes = settings.number("VIA_KMEM_ARENA_BYTES");
     agent_options.kmem.huge_pages = settings.text("VIA_KMEM_HUGE_PAGES") == "auto";
+    agent_options.net_port = static_cast<std::uint16_t>(settings.number("VIA_NET_PORT"));
+    agent_options.net_key_file = settings.text("VIA_NET_KEY_FILE");
+    agent_options.net_key = settings.text("VIA_NET_KEY");
     auto agent = via::ka::Agent::create(agent_options);
     if (!agent) {
         // Who lost the race for the socket ends quietly: the winner serves.
