@@ -130,17 +130,28 @@ Result<void> make_spaces(const LabOptions& options) {
     return {};
 }
 
+/// An end of a cable, for `ip link add`. The two ends need different numbers: the kernel tells of
+/// a change of the carrier at once only where it sees that the device has another one beneath it,
+/// and else up to a second later, until when IPv6 is deaf.
+std::string cable_end(const std::string& device, unsigned index, unsigned mtu) {
+    return fmt::format("name {} index {} mtu {}", device, index, mtu);
+}
+
 /// Two hosts have a cable between them; more have a bridge per link.
 Result<void> make_links(const LabOptions& options) {
     const std::string wire_space = space_name(options.name, wire);
     std::string wire_commands;
     std::vector<std::string> cables(options.hosts);
+    const auto add_cable = [&](unsigned host, unsigned link, const std::string& far_device,
+                               const std::string& far_space) {
+        const unsigned index = 10 + 2 * (host * most_links + link);
+        cables[host] += fmt::format("link add {} type veth peer {} netns {}\n",
+                                    cable_end(device_name(link), index, options.mtu),
+                                    cable_end(far_device, index + 1, options.mtu), far_space);
+    };
     for (unsigned link = 0; link < options.links; ++link) {
-        const std::string device = device_name(link);
         if (options.hosts == 2) {
-            cables[0] +=
-                fmt::format("link add {0} mtu {1} type veth peer name {0} mtu {1} netns {2}\n",
-                            device, options.mtu, space_name(options.name, host_name(1)));
+            add_cable(0, link, device_name(link), space_name(options.name, host_name(1)));
             continue;
         }
         wire_commands += fmt::format(
@@ -148,9 +159,7 @@ Result<void> make_links(const LabOptions& options) {
             "link set dev {0} up\n",
             bridge_name(link), options.mtu);
         for (unsigned host = 0; host < options.hosts; ++host) {
-            cables[host] +=
-                fmt::format("link add {0} mtu {1} type veth peer name {2} mtu {1} netns {3}\n",
-                            device, options.mtu, port_name(link, host), wire_space);
+            add_cable(host, link, port_name(link, host), wire_space);
             wire_commands += fmt::format("link set dev {} master {} up\n", port_name(link, host),
                                          bridge_name(link));
         }
@@ -345,6 +354,15 @@ Result<void> Lab::enter(std::string_view host) const {
     if (const int error = door.value().enter(); error != 0)
         return base::system_error(error, "entering the namespace " + name.value());
     return {};
+}
+
+Result<void> Lab::in_host(std::string_view host, const std::function<void()>& what) const {
+    Result<void> entered;
+    std::thread([&] {
+        entered = enter(host);
+        if (entered) what();
+    }).join();
+    return entered;
 }
 
 Result<tool::child::Process> Lab::start(std::string_view host, tool::child::Command command) const {

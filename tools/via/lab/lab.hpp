@@ -7,6 +7,7 @@
 //     auto process = lab.value().start("a", {{"via", "pingpong", "--server"}});
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,10 @@ class Lab {
     /// The calling thread is in the host from here on, and so is what it starts. There is no way
     /// back: best done by a child process, such as a side of run_sides().
     [[nodiscard]] base::Result<void> enter(std::string_view host) const;
+    /// Calls it from a thread of its own that has entered the host, and waits for its end. A socket
+    /// that it makes is the host's, whoever uses it later.
+    [[nodiscard]] base::Result<void> in_host(std::string_view host,
+                                             const std::function<void()>& what) const;
     /// A program in the host; ended with the object or with this process.
     [[nodiscard]] base::Result<tool::child::Process> start(std::string_view host,
                                                            tool::child::Command command) const;

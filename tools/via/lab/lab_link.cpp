@@ -21,6 +21,7 @@ using Json = nlohmann::json;
 
 constexpr unsigned least_mtu = 1280;  // less is no IPv6
 constexpr unsigned most_mtu = 65535;
+constexpr std::uint64_t patience_milliseconds = 5000;
 
 /// A bucket that holds two trains of 64 KB, and 5 ms of queue behind it.
 std::string rate_limit(const std::string& device, std::uint64_t rate) {
@@ -165,6 +166,27 @@ Result<void> LabLink::change(const std::function<void(LinkState&)>& how,
     return {};
 }
 
+Result<void> LabLink::end_relay_of(unsigned host) const {
+    if (auto done = end_processes_in(space_of(host), relay_process_name(number_)); !done)
+        return done;
+    // Its devices go when the kernel has cleaned up after it, a moment later.
+    const base::Deadline deadline = base::Deadline::after_milliseconds(patience_milliseconds);
+    const Place far = far_end(host);
+    for (;;) {
+        auto here = read_interfaces(space_of(host));
+        if (!here) return std::move(here).error();
+        auto there = read_interfaces(far.space);
+        if (!there) return std::move(there).error();
+        if (!here.value().contains(relay_device_name(number_)) &&
+            !there.value().contains(inject_device_name(number_, host)))
+            return {};
+        if (deadline.expired())
+            return {base::Code::Timeout,
+                    fmt::format("the relay of link {} in host {} has ended, but its devices stay",
+                                number_, host_name(host))};
+    }
+}
+
 Result<void> LabLink::start_relay_of(unsigned host, const LinkEnd& end,
                                      const LinkState& wanted) const {
     const Place far = far_end(host);
@@ -209,12 +231,13 @@ Result<void> LabLink::apply(unsigned host, const LinkEnd& end, const LinkState& 
         (end.relay_missing || !now.relayed() || now.delay != wanted.delay ||
          now.reorder != wanted.reorder || now.corrupt != wanted.corrupt || now.seed != wanted.seed);
     if (new_relay) {
-        if (auto done = end_processes_in(space, relay_process_name(number_)); !done) return done;
+        if (end.relay)
+            if (auto done = end_relay_of(host); !done) return done;
         if (auto done = start_relay_of(host, end, wanted); !done) return done;
     }
     if (auto done = run_nft(space, sending_rules(number_, wanted)); !done) return done;
-    if (!wanted.relayed())
-        if (auto done = end_processes_in(space, relay_process_name(number_)); !done) return done;
+    if (!wanted.relayed() && end.relay)
+        if (auto done = end_relay_of(host); !done) return done;
 
     if (wanted.rate != now.rate)
         if (auto done = run_tc(space, rate_limit(device, wanted.rate)); !done) return done;
@@ -259,8 +282,8 @@ Result<LinkEnd> LabLink::end(unsigned host) const {
     end.carrier = has("LOWER_UP");
     end.mtu = found.value("mtu", 0U);
     end.sends = from_alias(found.value("ifalias", std::string()));
-    end.relay_missing =
-        end.sends.relayed() && !interfaces.value().contains(relay_device_name(number_));
+    end.relay = interfaces.value().contains(relay_device_name(number_));
+    end.relay_missing = end.sends.relayed() && !end.relay;
     return end;
 }
 

@@ -33,7 +33,8 @@ struct LinkEnd {
     bool carrier = false;  ///< and at the other
     unsigned mtu = 0;
     LinkState sends;             ///< what happens to what this host sends
-    bool relay_missing = false;  ///< it should have one, but that has died
+    bool relay = false;          ///< there is one for what this host sends
+    bool relay_missing = false;  ///< there should be one, but it has died
 };
 
 /// In all calls `from` is the host whose packets are meant; empty: those of all hosts.
@@ -83,6 +84,7 @@ class LabLink {
     [[nodiscard]] base::Result<void> switch_to(const char* state, std::string_view side) const;
     [[nodiscard]] base::Result<void> apply(unsigned host, const LinkEnd& end,
                                            const LinkState& wanted) const;
+    [[nodiscard]] base::Result<void> end_relay_of(unsigned host) const;
     [[nodiscard]] base::Result<void> start_relay_of(unsigned host, const LinkEnd& end,
                                                     const LinkState& wanted) const;
 

@@ -42,7 +42,7 @@ std::string write(std::uint64_t value, std::span<const Unit> units) {
         const auto worth = static_cast<std::uint64_t>(unit.worth);
         // 1.5gbit is better to read than 1500mbit, 1234567bit is not worse than 1.234567mbit.
         if (value >= worth && value % (worth < 10 ? 1 : worth / 10) == 0)
-            return fmt::format("{:g}{}", static_cast<double>(value) / unit.worth, unit.name);
+            return fmt::format("{}{}", static_cast<double>(value) / unit.worth, unit.name);
     }
     return fmt::format("{}{}", value, units.back().name);
 }
@@ -76,7 +76,7 @@ base::Result<base::Nanoseconds> parse_delay(std::string_view text) {
 }
 
 std::string share_text(PartsPerMillion share) {
-    return share == 0 ? "off" : fmt::format("{:g}%", share / 10'000.0);
+    return share == 0 ? "off" : fmt::format("{}%", share / 10'000.0);
 }
 
 std::string rate_text(std::uint64_t bits_per_second) {
