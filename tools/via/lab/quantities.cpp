@@ -20,7 +20,7 @@ struct Unit {
 // Largest first: the first that fits is the one to write.
 constexpr std::array<Unit, 4> rate_units{{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}};
 constexpr std::array<Unit, 4> time_units{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}};
-constexpr std::array<Unit, 1> share_units{{{"%", all_parts / 100}}};
+constexpr std::array<Unit, 1> share_units{{{"%", all_parts / 100.0}}};
 
 /// A number and its unit, in the smallest one, rounded; no value: not understood.
 std::optional<std::uint64_t> parse(std::string_view text, std::span<const Unit> units,
