@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process.hpp"
+#include "child_program.hpp"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace via::bench {
+namespace via::tool::child {
 
 namespace {
 
@@ -31,6 +32,22 @@ base::Result<Pipe> make_pipe() {
         return base::system_error(errno, "make a pipe for a program's output");
     }
     return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
+}
+
+/// What the program reads: a file in memory, so that nobody has to wait for anybody.
+base::Result<base::UniqueFd> make_input(const std::string& text) {
+    if (text.empty()) {
+        base::UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        if (!nothing.valid()) return base::system_error(errno, "open /dev/null");
+        return nothing;
+    }
+    base::UniqueFd file(::memfd_create("via-input", MFD_CLOEXEC));
+    if (!file.valid()) return base::system_error(errno, "make a program's input");
+    if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+        return base::system_error(errno, "write a program's input");
+    }
+    ::lseek(file.get(), 0, SEEK_SET);
+    return file;
 }
 
 /// Takes what is there. False at the end of the stream.
@@ -87,6 +104,8 @@ base::Result<Process> Process::start(const Command& command) {
     if (!output) return std::move(output).error();
     auto errors = make_pipe();
     if (!errors) return std::move(errors).error();
+    auto input = make_input(command.input);
+    if (!input) return std::move(input).error();
 
     // All memory is taken before the fork; the child only makes system calls.
     std::vector<std::string> arguments = command.arguments;
@@ -105,8 +124,8 @@ base::Result<Process> Process::start(const Command& command) {
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (::getppid() != parent) ::_exit(125);
         if (command.core && ::sched_setaffinity(0, sizeof cores, &cores) != 0) ::_exit(124);
-        const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-        ::dup2(nothing, STDIN_FILENO);
+        if (command.before_exec && command.before_exec() != 0) ::_exit(123);
+        ::dup2(input.value().get(), STDIN_FILENO);
         ::dup2(output.value().write.get(), STDOUT_FILENO);
         ::dup2(errors.value().write.get(), STDERR_FILENO);
         ::execve(path.c_str(), argument_pointers.data(), environment_pointers.data());
@@ -236,4 +255,4 @@ std::string own_folder() {
     return std::string(whole.substr(0, whole.find_last_of('/')));
 }
 
-}  // namespace via::bench
+}  // namespace via::tool::child
