@@ -23,6 +23,7 @@ base::Result<Companion> Companion::start(
     }
     base::UniqueFd parent_end(ends[0]);
     base::UniqueFd child_end(ends[1]);
+    std::fflush(nullptr);  // or the child would print it again
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) return base::system_error(errno, "start the second process");

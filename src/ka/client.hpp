@@ -26,8 +26,10 @@ inline constexpr std::size_t max_discriminator_bytes = 64;
 inline constexpr std::size_t device_parameter_bytes = 448;
 
 /// What carries a connection. An offer names one; a wait takes those of a mask.
-enum Fabric : std::uint32_t { fabric_shm = 1, fabric_net = 2 };
-inline constexpr std::uint32_t all_fabrics = fabric_shm | fabric_net;
+using Fabric = std::uint32_t;
+inline constexpr Fabric fabric_shm = 1;
+inline constexpr Fabric fabric_net = 2;
+inline constexpr Fabric all_fabrics = fabric_shm | fabric_net;
 
 /// Known to the two ends of a connection only; secures what they send each other.
 using SessionKey = std::array<std::uint8_t, 32>;

@@ -7,10 +7,10 @@
 #include <sys/types.h>
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "ka/client.hpp"
 
@@ -34,7 +34,11 @@ struct AgentAddress {
     [[nodiscard]] bool same_host(const AgentAddress& other) const noexcept {
         return family == other.family && ip == other.ip;
     }
-    friend auto operator<=>(const AgentAddress&, const AgentAddress&) = default;
+    friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
+    friend bool operator<(const AgentAddress& one, const AgentAddress& other) noexcept {
+        return std::tie(one.family, one.port, one.ip) <
+               std::tie(other.family, other.port, other.ip);
+    }
 };
 
 inline constexpr std::size_t ip4_host_bytes = 7;

@@ -780,7 +780,7 @@ void RemoteSetup::conclude(Arrival& arrival, RequestNumber number, Nanoseconds n
     Outgoing& outgoing = outgoing_.at(number);
     if (auto match = compatible(outgoing.offer.attributes, arrival.live->offer.attributes);
         !match) {
-        const Error error = match.error();
+        const Error& error = match.error();
         fail_arrival(arrival, error, now, output);
         return fail_outgoing(number, error, true, now, output);
     }

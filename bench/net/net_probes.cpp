@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/net_probes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace via::bench {
+
+namespace {
+
+using base::Result;
+
+/// As many round trips between two looks at the clock as the tool's own ping-pong makes.
+NetPingPong ping_pong_of(std::size_t bytes) {
+    NetPingPong wanted;
+    wanted.bytes = bytes;
+    wanted.round_trips = bytes <= 4096 ? 16 : bytes <= 65536 ? 4 : 1;
+    return wanted;
+}
+
+using PingPong = Result<std::vector<double>> (*)(const NetPlace&, const NetPingPong&);
+
+Probe latency(std::string label, PingPong ping_pong, const NetPlace& place, std::size_t bytes) {
+    return {std::move(label),
+            Quantity::OneWayMicroseconds,
+            {},
+            [ping_pong, place, wanted = ping_pong_of(bytes)]() -> Result<double> {
+                auto nanoseconds = ping_pong(place, wanted);
+                if (!nanoseconds) return std::move(nanoseconds).error();
+                return bare::median(std::move(nanoseconds.value())) / 1000;
+            }};
+}
+
+}  // namespace
+
+Probe bare_udp_latency(const NetPlace& place, std::size_t bytes) {
+    return latency("bare UDP", udp_ping_pong, place, bytes);
+}
+
+Probe bare_tcp_latency(const NetPlace& place, std::size_t bytes) {
+    return latency("bare TCP", tcp_ping_pong, place, bytes);
+}
+
+Probe bare_tcp_stream(const NetPlace& place, std::size_t bytes, std::size_t messages_per_call,
+                      const std::string& congestion) {
+    NetStream wanted;
+    wanted.bytes = bytes;
+    wanted.messages_per_call = messages_per_call;
+    wanted.congestion = congestion;
+    return {congestion.empty() ? "TCP" : "TCP " + congestion,
+            Quantity::BytesPerSecond,
+            {},
+            [place, wanted]() -> Result<double> {
+                auto take = tcp_stream(place, wanted);
+                if (!take) return std::move(take).error();
+                return take.value().bytes_per_second;
+            }};
+}
+
+Probe bare_tcp_best_stream(const NetPlace& place, std::size_t bytes,
+                           std::size_t messages_per_call) {
+    return {"TCP (the faster of cubic and BBR)",
+            Quantity::BytesPerSecond,
+            {},
+            [cubic = bare_tcp_stream(place, bytes, messages_per_call, "cubic"),
+             bbr = bare_tcp_stream(place, bytes, messages_per_call, "bbr")]() -> Result<double> {
+                auto one = cubic.take();
+                if (!one) return one;
+                auto other = bbr.take();
+                // Not every kernel has it.
+                if (!other) return one;
+                return std::max(one.value(), other.value());
+            }};
+}
+
+Probe bare_udp_rate(const NetPlace& place, std::size_t bytes, bool receiver_spins) {
+    NetStream wanted;
+    wanted.bytes = bytes;
+    wanted.receiver_spins = receiver_spins;
+    return {
+        receiver_spins ? "bare UDP, a send per message, spinning" : "bare UDP, a send per message",
+        Quantity::MessagesPerSecond,
+        {},
+        [place, wanted]() -> Result<double> {
+            auto take = udp_messages(place, wanted);
+            if (!take) return std::move(take).error();
+            return take.value().messages_per_second;
+        }};
+}
+
+}  // namespace via::bench
