@@ -177,6 +177,10 @@ ViCounters& Counters::take_slot(std::string_view device) noexcept {
     return page_->vis[0];
 }
 
+void Counters::set_device(ViCounters& slot, std::string_view device) noexcept {
+    if (&slot != &page_->vis[0]) write_text(slot.device, device);
+}
+
 void Counters::give_back(ViCounters& slot) noexcept {
     const std::lock_guard guard(mutex_);
     const std::ptrdiff_t index = &slot - page_->vis.data();

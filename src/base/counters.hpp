@@ -92,6 +92,8 @@ class Counters {
     [[nodiscard]] CountersPage& page() noexcept { return *page_; }
     /// A slot for a VI; with none free all further VIs share slot 0, where counts may get lost.
     [[nodiscard]] ViCounters& take_slot(std::string_view device) noexcept;
+    /// Names the device anew, when it is known which one carries the connection. Not for slot 0.
+    void set_device(ViCounters& slot, std::string_view device) noexcept;
     /// Adds the counts to slot 0 and frees the slot.
     void give_back(ViCounters& slot) noexcept;
     void record_error(std::string_view sentence) noexcept;

@@ -157,6 +157,11 @@ class Endpoint {
     virtual void disconnect() = 0;
     [[nodiscard]] virtual std::int32_t peer_pid() const = 0;
 
+    /// What moves the data of the connection: itself, or one that was chosen for it.
+    [[nodiscard]] virtual Endpoint& carrier() noexcept { return *this; }
+    /// The name of the device that was chosen, for people; empty: none was.
+    [[nodiscard]] virtual std::string_view chosen_device() const noexcept { return {}; }
+
     // Looking at frames in place, for layers that post no receives. A message that can not be
     // shown in one piece is not shown; it goes through a posted receive.
     [[nodiscard]] virtual bool peek(FrameView& view) = 0;

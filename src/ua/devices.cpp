@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "na/auto/auto_nic_agent.hpp"
 #include "na/net/net_nic_agent.hpp"
 #include "na/shm/shm_nic_agent.hpp"
 #include "na/sim/sim_nic_agent.hpp"
@@ -21,6 +22,11 @@ std::unique_ptr<na::NicAgent> create_net(Process& process) {
     return std::make_unique<na::net::NetNicAgent>(process.agent(), process.service());
 }
 
+std::unique_ptr<na::NicAgent> create_auto(Process& process) {
+    return std::make_unique<na::any::AutoNicAgent>(
+        process.agent(), [&process](const char* name) { return process.device(name); });
+}
+
 std::unique_ptr<na::NicAgent> create_lanai4(Process& process) {
     return std::make_unique<na::sim::SimNicAgent>("lanai4", process.agent(), process.service());
 }
@@ -32,6 +38,7 @@ std::unique_ptr<na::NicAgent> create_lanai9(Process& process) {
 constexpr std::array devices{
     DeviceEntry{"shm0", create_shm},
     DeviceEntry{"net0", create_net},
+    DeviceEntry{"auto", create_auto},
     // The NICs of the papers, simulated.
     DeviceEntry{"lanai4", create_lanai4},
     DeviceEntry{"lanai9", create_lanai9},

@@ -75,7 +75,7 @@ inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor,
         segment.Length != descriptor->CS.Length || segment.Length > max_transfer_bytes_ ||
         !region->contains(segment.Data.AddressBits, segment.Length))
         return false;
-    if (!endpoint_->send_at_once(
+    if (!carrier_->send_at_once(
             segment.Data.Address, segment.Length, region->arena != ka::no_arena,
             (control & VIP_CONTROL_IMMEDIATE) != 0, descriptor->CS.ImmediateData))
         return false;
@@ -121,7 +121,7 @@ inline bool VirtualInterface::post_plain_receive(VIP_DESCRIPTOR* descriptor,
     work.pds.push(na::encode_head(head));
     work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     if (queues_->rings_receives) [[unlikely]]
-        endpoint_->ring_receive();
+        carrier_->ring_receive();
     return true;
 }
 
@@ -142,7 +142,7 @@ inline bool VirtualInterface::poll_for_program() {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (service_owned_.load(std::memory_order_relaxed)) [[unlikely]]
         take_from_service();
-    return endpoint_->poll();
+    return carrier_->poll();
 }
 
 inline DoneOutcome VirtualInterface::take(Queue which, VIP_DESCRIPTOR*& descriptor) {

@@ -101,6 +101,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     rmmt_ = nic_->rmmt();
     queues_ = std::move(queues);
     endpoint_ = std::move(endpoint).value();
+    carrier_ = endpoint_.get();
     agent_vi_ = agent_vi.value();
     send_cq_ = send_cq;
     receive_cq_ = receive_cq;
@@ -327,7 +328,7 @@ PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
-    endpoint_->ring_send();
+    carrier_->ring_send();
     settle();
     if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))
         nic_->process().look_after();
@@ -385,7 +386,7 @@ PostOutcome VirtualInterface::post_any_receive(VIP_DESCRIPTOR* descriptor,
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
-    if (queues_->rings_receives) endpoint_->ring_receive();
+    if (queues_->rings_receives) carrier_->ring_receive();
     return PostOutcome::Success;
 }
 
@@ -489,7 +490,7 @@ void VirtualInterface::apply(ViEvent event) {
     state_ = step.next;
     queues_->counters->state.set(static_cast<std::uint64_t>(state_));
     queues_->counters->peer_pid.set(
-        state_ == ViState::Connected ? static_cast<std::uint64_t>(endpoint_->peer_pid()) : 0);
+        state_ == ViState::Connected ? static_cast<std::uint64_t>(carrier_->peer_pid()) : 0);
     if (!step.flush) return;
     queues_->send.flush();
     queues_->receive.flush();
@@ -502,7 +503,7 @@ void VirtualInterface::apply(ViEvent event) {
 
 void VirtualInterface::take_from_service() {
     service_owned_.store(false, std::memory_order_relaxed);
-    endpoint_->arm(na::Wakes::Nobody);
+    carrier_->arm(na::Wakes::Nobody);
     nic_->process().look_after();
 }
 
@@ -518,7 +519,7 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
     if (nic_->device().attributes().simulated) {
         wait_in_simulation(process.spin(), deadline, look, [&] {
             const base::BiasedGuard guard(lock_);
-            if (is(expected)) endpoint_->arm(na::Wakes::Sleeper);
+            if (is(expected)) carrier_->arm(na::Wakes::Sleeper);
         });
         return outcome;
     }
@@ -528,9 +529,9 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
         [&] {
             const base::BiasedGuard guard(lock_);
             if (!is(expected)) return;
-            endpoint_->arm(na::Wakes::Sleeper);
+            carrier_->arm(na::Wakes::Sleeper);
             // What came may have left something to do that no arrival tells of.
-            if (endpoint_->unfinished()) process.look_after();
+            if (carrier_->unfinished()) process.look_after();
             if (std::exchange(slept, true)) return;
             ++sleepers_;
             queues_->counters->sleeps.add();
@@ -561,33 +562,33 @@ bool VirtualInterface::progress(bool nudge_peer) {
     if (nudge_peer) {
         if (polled) {
             service_owned_.store(false, std::memory_order_relaxed);
-            endpoint_->arm(na::Wakes::Nobody);
+            carrier_->arm(na::Wakes::Nobody);
             return true;
         }
         // Arrivals wake the program's own threads; there is nothing to take over.
         if (sleepers_ != 0 || (send_cq_ != nullptr && send_cq_->sleepers() != 0) ||
             (receive_cq_ != nullptr && receive_cq_->sleepers() != 0)) {
-            endpoint_->poll();
+            carrier_->poll();
             settle();
-            return state_ == ViState::Connected && endpoint_->unfinished();
+            return state_ == ViState::Connected && carrier_->unfinished();
         }
         if (!service_owned_.load(std::memory_order_relaxed)) {
             service_owned_.store(true, std::memory_order_relaxed);
             if (send_cq_ != nullptr) send_cq_->leave_to_service();
             if (receive_cq_ != nullptr) receive_cq_->leave_to_service();
         }
-        endpoint_->arm(na::Wakes::Service);
+        carrier_->arm(na::Wakes::Service);
     }
     // One poll takes a few frames. What came before the peer could see that it must ring would stay
     // where it is if the service thread did not go on.
     int polls_left = nudge_peer ? most_polls_of_service : 1;
     bool moved = true;
     while (moved && polls_left-- > 0 && state_ == ViState::Connected) {
-        moved = endpoint_->poll();
+        moved = carrier_->poll();
         settle();
     }
-    const bool unfinished = state_ == ViState::Connected && endpoint_->unfinished();
-    if (nudge_peer && unfinished) endpoint_->nudge();
+    const bool unfinished = state_ == ViState::Connected && carrier_->unfinished();
+    if (nudge_peer && unfinished) carrier_->nudge();
     // The poll group's thread may go to sleep and leave the rest to the service thread.
     if (!nudge_peer && unfinished) nic_->process().look_after();
     return unfinished || (nudge_peer && moved && state_ == ViState::Connected);
@@ -653,6 +654,7 @@ base::Result<ka::EndpointAttributes> VirtualInterface::end_connect(base::Result<
             outcome = base::Error{base::Code::InvalidState,
                                   "the VI was disconnected while the connection was pending"};
         }
+        if (outcome.ok()) take_carrier();
         if (wanted) apply(outcome.ok() ? ViEvent::ConnectSucceeded : ViEvent::ConnectFailed);
         peer_finished_ = outcome.ok();
         remote = queues_->remote;
@@ -663,6 +665,13 @@ base::Result<ka::EndpointAttributes> VirtualInterface::end_connect(base::Result<
     let_go();
     if (!outcome.ok()) return std::move(outcome).error();
     return remote;
+}
+
+/// A device that is several may have chosen one of them for this connection.
+void VirtualInterface::take_carrier() {
+    carrier_ = &endpoint_->carrier();
+    if (const std::string_view device = endpoint_->chosen_device(); !device.empty())
+        base::Counters::get().set_device(*queues_->counters, device);
 }
 
 /// The end of a call into the device to connect the endpoint.
@@ -841,9 +850,9 @@ void VirtualInterface::serve_notifications() {
                 own = handle.load(std::memory_order_relaxed);
                 if (own == 0 || notifications_[index_of(which)].empty()) break;
                 if (state_ == ViState::Connected) {
-                    endpoint_->arm(na::Wakes::Service);
+                    carrier_->arm(na::Wakes::Service);
                     service_owned_.store(true, std::memory_order_relaxed);
-                    endpoint_->poll();
+                    carrier_->poll();
                     settle();
                 }
                 if (!queue(which).reapable() || !notifications_[index_of(which)].take(handler))

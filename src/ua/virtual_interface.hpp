@@ -154,6 +154,7 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] std::uint64_t program_polls() const noexcept;
     [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
     [[nodiscard]] base::Result<ka::EndpointAttributes> end_connect(base::Result<void>&& outcome);
+    void take_carrier();
     void let_go();
     void finish_close();
     [[nodiscard]] base::Result<void> compare(const ka::EndpointAttributes& theirs) const;
@@ -175,6 +176,7 @@ class VirtualInterface final : public na::EndpointOwner {
     bool break_wanted_ = false;   ///< an error completion on a reliable connection was harvested
     std::unique_ptr<na::QueuePair> queues_;
     std::unique_ptr<na::Endpoint> endpoint_;
+    na::Endpoint* carrier_ = nullptr;  ///< the endpoint that moves the data: nearly always the same
     ka::RmmtView rmmt_;
     ka::CachedRegion descriptor_cache_;
     ka::CachedRegion data_cache_;

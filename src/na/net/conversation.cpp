@@ -56,6 +56,26 @@ void Conversation::take(std::span<const std::byte> packet) {
     transport_.receive(receiving_, packet, now_);
 }
 
+void Conversation::log_links() const {
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        const links::Link& link = transport_.link(i);
+        const links::LinkCounters& counted = link.counters();
+        const auto number = [](std::uint64_t value) { return std::to_string(value); };
+        base::log(base::LogLevel::Debug,
+                  "link " + links_[i].description + ": " + links::name_of(link.state()) +
+                      ", sent " + number(counted.sent_packets) + " packets, " +
+                      number(counted.sent_bytes) + " bytes; received " +
+                      number(counted.received_packets) + ", " + number(counted.received_bytes) +
+                      "; lost " + number(counted.lost_packets) + " (" +
+                      number(counted.spurious_losses) + " came after all), timeouts " +
+                      number(counted.timeouts) + ", kernel full " + number(counted.stalls) +
+                      ", window " + number(link.window()) + ", packets of " +
+                      number(link.limits().packet_bytes) + ", round trip " +
+                      number(static_cast<std::uint64_t>(link.smoothed_rtt())) + " ns, rate " +
+                      number(static_cast<std::uint64_t>(link.rate() / 1e6)) + " MB/s");
+    }
+}
+
 bool Conversation::receive_from(std::size_t link) {
     receiving_ = link;
     bool any = false;
@@ -97,6 +117,7 @@ bool Conversation::poll() {
 
 void Conversation::disconnect() {
     now_ = base::monotonic_now();
+    if (base::log_level() >= base::LogLevel::Debug) log_links();
     const wire::CloseFrame reason = session_.reason();
     session_.detach();
     transport_.close(reason, now_);

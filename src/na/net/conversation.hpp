@@ -50,6 +50,7 @@ class Conversation final : private links::Output, private PacketTaker {
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
     void take(std::span<const std::byte> packet) override;
     bool receive_from(std::size_t link);
+    void log_links() const;
 
     std::vector<LinkEnd> links_;
     Session session_;
