@@ -59,8 +59,8 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds last_sent_ = 0;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;
-    std::size_t receiving_ = 0;        ///< link
-    std::size_t hot_ = 0;              ///< link by which something came last
+    std::size_t receiving_ = 0;  ///< link
+    std::size_t hot_ = 0;        ///< link by which something came last
     std::uint32_t polls_ = 0;
 };
 

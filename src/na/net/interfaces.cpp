@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <span>
 #include <utility>
@@ -172,9 +173,14 @@ void sort_addresses(Interface& interface) {
     const auto is_wide = [](const InterfaceAddress& address) { return !address.link_local; };
     if (std::any_of(addresses.begin(), addresses.end(), is_wide))
         std::erase_if(addresses, [&](const auto& address) { return !is_wide(address); });
-    std::stable_sort(addresses.begin(), addresses.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.family, a.fleeting) < std::pair(b.family, b.fleeting);
-    });
+    std::vector<InterfaceAddress> sorted;
+    for (const Family family : {Family::Ipv4, Family::Ipv6})
+        for (const bool fleeting : {false, true})
+            std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(sorted),
+                         [&](const InterfaceAddress& address) {
+                             return address.family == family && address.fleeting == fleeting;
+                         });
+    addresses = std::move(sorted);
 }
 
 /// Is it how container engines and virtual machines call their bridges?

@@ -105,8 +105,7 @@ NetSettings NetSettings::read() {
     NetSettings settings;
     settings.policy = links::policy_named(all.text("VIA_NET_POLICY")).value_or(settings.policy);
     settings.sealed = all.flag("VIA_NET_SECURE");
-    settings.lost_after =
-        static_cast<base::Nanoseconds>(all.number("VIA_NET_LOST_MS")) * 1'000'000;
+    settings.lost_after = static_cast<base::Nanoseconds>(all.number("VIA_NET_LOST_MS")) * 1'000'000;
     settings.cork = static_cast<base::Nanoseconds>(all.number("VIA_NET_CORK_US")) * 1'000;
     if (auto range = parse_port_range(all.text("VIA_NET_PORTS")))
         settings.ports = range.value();
@@ -124,8 +123,8 @@ NetNicAgent::NetNicAgent(ka::AgentClient& agent, base::EventLoop& service)
     attributes_.name = "net0";
     attributes_.hardware_version = 1;
     attributes_.provider_version = 1;
-    attributes_.address = own_address(
-        static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT")));
+    attributes_.address =
+        own_address(static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT")));
     attributes_.max_transfer_bytes = 1U << 30U;
     attributes_.native_mtu = longest_packet;
     attributes_.max_vis = 16384;
@@ -163,8 +162,7 @@ std::optional<NicAddress> NetNicAgent::find_host(std::string_view name) {
     std::optional<ka::AgentAddress> best;
     for (const addrinfo* i = found; i != nullptr; i = i->ai_next) {
         ka::AgentAddress address;
-        address.port =
-            static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT"));
+        address.port = static_cast<std::uint16_t>(base::Settings::get().number("VIA_NET_PORT"));
         if (i->ai_family == AF_INET) {
             address.family = 4;
             std::memcpy(address.ip.data(),
@@ -417,8 +415,8 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
             end.port = std::move(port);
         }
         const std::uint32_t mtu = std::min<std::uint32_t>(here.mtu, there.mtu);
-        end.packet_bytes = std::min({end.port->max_packet_bytes(),
-                                     mtu - header_bytes(here.family), longest_packet});
+        end.packet_bytes = std::min(
+            {end.port->max_packet_bytes(), mtu - header_bytes(here.family), longest_packet});
         end.window_bytes = std::min(std::max(remote.window_bytes, 65536U), widest_window);
         links.push_back(std::move(end));
     }

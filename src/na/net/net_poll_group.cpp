@@ -48,8 +48,7 @@ void NetPollGroup::disconnected(NetEndpoint& endpoint) {
 
 bool NetPollGroup::poll() {
     const std::lock_guard guard(mutex_);
-    const bool all =
-        members_.size() <= few || !asks_kernel() || ++polls_ % sweep_interval == 0;
+    const bool all = members_.size() <= few || !asks_kernel() || ++polls_ % sweep_interval == 0;
     bool any = false;
     if (!all) {
         std::array<epoll_event, 64> events;

@@ -117,15 +117,17 @@ Rank rank_of(const InterfaceOffer& offer_a, const OfferedInterface& a,
     return ipv4 ? Rank::Ipv4Routed : Rank::Ipv6Routed;
 }
 
-/// Does a come first, where the pair (i, j) is as good as (j, i)? Offers that are the same in all
-/// of this have no such pairs: an entry goes with its twin.
+/// Does a come first, where the pair (i, j) is as good as (j, i)? Offers that are the same in
+/// everything have no such pairs: an entry goes with its twin.
 bool comes_first(const InterfaceOffer& a, const InterfaceOffer& b) {
     if (a.host != b.host) return a.host < b.host;
+    const auto key = [](const OfferedInterface& x) {
+        return std::tie(x.port, x.address, x.family, x.interface, x.prefix, x.loopback, x.mtu,
+                        x.mac);
+    };
     return std::lexicographical_compare(
         a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(),
-        [](const OfferedInterface& x, const OfferedInterface& y) {
-            return std::tie(x.port, x.address) < std::tie(y.port, y.address);
-        });
+        [&](const OfferedInterface& x, const OfferedInterface& y) { return key(x) < key(y); });
 }
 
 }  // namespace

@@ -85,11 +85,11 @@ class Session final : public links::StreamClient {
     struct Outgoing {
         wire::FrameType type = wire::FrameType::Send;
         bool has_immediate = false;
-        bool has_entry = false;      ///< a descriptor of the program waits for it
-        std::uint32_t length = 0;    ///< bytes that travel
+        bool has_entry = false;    ///< a descriptor of the program waits for it
+        std::uint32_t length = 0;  ///< bytes that travel
         std::uint32_t immediate = 0;
-        std::uint64_t receive = 0;   ///< number of the peer's receive, or of the read it answers
-        std::uint64_t entry = 0;     ///< in the send queue
+        std::uint64_t receive = 0;  ///< number of the peer's receive, or of the read it answers
+        std::uint64_t entry = 0;    ///< in the send queue
         PhysicalDescriptor remote{};
         Segments segments;
     };
@@ -134,8 +134,8 @@ class Session final : public links::StreamClient {
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
-    [[nodiscard]] bool refer_segments(links::Train& train, const Outgoing& op,
-                                      std::uint32_t offset, std::uint32_t bytes);
+    [[nodiscard]] bool refer_segments(links::Train& train, const Outgoing& op, std::uint32_t offset,
+                                      std::uint32_t bytes);
     void fail_send(std::uint64_t number, std::uint32_t status);
     void retire_first(std::uint32_t status);
 
@@ -171,7 +171,7 @@ class Session final : public links::StreamClient {
     ka::CachedRegion send_cache_;
     ka::CachedRegion receive_cache_;
 
-    std::deque<Outgoing> operations_;   ///< not delivered yet
+    std::deque<Outgoing> operations_;    ///< not delivered yet
     std::uint64_t first_operation_ = 0;  ///< number of the front one
     std::uint64_t next_operation_ = 0;   ///< number of the next to be made
     std::uint64_t unsent_operation_ = 0;

@@ -51,8 +51,8 @@ void Session::fail(std::uint32_t status) {
 bool Session::scatter(const Segments& segments, std::uint32_t capacity, std::uint32_t offset,
                       std::span<const std::byte> payload) {
     if (offset >= capacity) return true;
-    auto bytes = static_cast<std::uint32_t>(
-        std::min<std::size_t>(payload.size(), capacity - offset));
+    auto bytes =
+        static_cast<std::uint32_t>(std::min<std::size_t>(payload.size(), capacity - offset));
     const std::byte* from = payload.data();
     for (std::uint32_t i = 0; bytes != 0; ++i) {
         const PhysicalDescriptor& pd = segments[i];
@@ -253,8 +253,7 @@ void Session::place_read(Incoming& incoming, std::uint32_t offset,
                          std::span<const std::byte> payload) {
     Read* read = read_of(incoming.receive);
     if (read == nullptr) return;
-    if (!scatter(read->segments, read->length, offset, payload))
-        read->status |= status_protection;
+    if (!scatter(read->segments, read->length, offset, payload)) read->status |= status_protection;
 }
 
 void Session::deliver_ready() {

@@ -125,8 +125,8 @@ void Session::fail_send(std::uint64_t number, std::uint32_t status) {
     }
 }
 
-bool Session::refer_segments(links::Train& train, const Outgoing& op,
-                             std::uint32_t offset, std::uint32_t bytes) {
+bool Session::refer_segments(links::Train& train, const Outgoing& op, std::uint32_t offset,
+                             std::uint32_t bytes) {
     const std::uint32_t right =
         op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
     for (std::uint32_t i = 0; bytes != 0 && i < op.segments.size(); ++i) {
@@ -202,8 +202,7 @@ void Session::fill(links::Train& train, links::Span& span) {
         span.begin = from.begin;
         while (!from.empty() && !halted_) {
             const std::uint64_t number = from.first;
-            const std::uint32_t end =
-                number == from.last ? from.end : operation(number).length;
+            const std::uint32_t end = number == from.last ? from.end : operation(number).length;
             std::uint32_t at = from.begin;
             const bool finished = put(train, number, at, end, any);
             if (at != from.begin || finished) {

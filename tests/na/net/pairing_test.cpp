@@ -16,10 +16,10 @@ namespace {
 
 /// "10.0.0.1/24" or "fd00::1/64" of interface `number`.
 OfferedInterface entry(std::uint8_t number, const std::string& text, bool with_mac = true) {
-    static std::uint16_t port = 40000;
+    static unsigned entries = 0;
     OfferedInterface entry;
     entry.interface = number;
-    entry.port = ++port;
+    entry.port = static_cast<std::uint16_t>(1024 + entries++ % 60000);
     entry.mtu = 1500;
     const std::size_t slash = text.find('/');
     const std::string address = text.substr(0, slash);

@@ -27,10 +27,12 @@ struct Collector final : na::net::PacketTaker {
     std::vector<Packet> packets;
 };
 
-/// The n-th packet of a test, with a pattern of its own.
+/// The n-th packet of a test: its number, as far as there is room, and a pattern of its own.
 inline Packet packet_of(std::uint64_t number, std::size_t bytes) {
     Packet packet(bytes);
     fill_pattern(packet, number);
+    for (std::size_t i = 0; i < std::min(bytes, sizeof number); ++i)
+        packet[i] = static_cast<std::byte>(number >> (8 * i));
     return packet;
 }
 

@@ -47,10 +47,10 @@ class Program {
         fill_pattern(source_, 900 + index);
         send_handle_ = SimulatedNetwork::register_memory(send_.data(), send_.size(), 0);
         receive_handle_ = SimulatedNetwork::register_memory(receive_.data(), receive_.size(), 0);
-        target_handle_ = SimulatedNetwork::register_memory(target_.data(), target_.size(),
-                                                           ka::right_rdma_write);
-        source_handle_ = SimulatedNetwork::register_memory(source_.data(), source_.size(),
-                                                           ka::right_rdma_read);
+        target_handle_ =
+            SimulatedNetwork::register_memory(target_.data(), target_.size(), ka::right_rdma_write);
+        source_handle_ =
+            SimulatedNetwork::register_memory(source_.data(), source_.size(), ka::right_rdma_read);
         for (std::size_t i = 0; i < slots; ++i)
             post_receive();
     }
@@ -68,8 +68,7 @@ class Program {
             post(peer);
     }
     [[nodiscard]] bool done(const Program& peer, std::uint64_t messages) const {
-        return posted_ == messages && under_way_.empty() &&
-               receives_used_ == peer.receives_done_;
+        return posted_ == messages && under_way_.empty() && receives_used_ == peer.receives_done_;
     }
     [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
 
@@ -140,15 +139,15 @@ class Program {
             ASSERT_EQ(entry->status & na::status_error_mask, 0U) << "send " << entry->cookie;
             ASSERT_EQ(entry->length, done.bytes);
             if (done.kind == UnderWay::Kind::Read) {
-                ASSERT_EQ(matching_bytes(std::span(send_).subspan(done.slot * slot_bytes,
-                                                                  done.bytes),
-                                         901 - index_),
-                          done.bytes);
+                ASSERT_EQ(
+                    matching_bytes(std::span(send_).subspan(done.slot * slot_bytes, done.bytes),
+                                   901 - index_),
+                    done.bytes);
             } else if (done.kind == UnderWay::Kind::Write) {
                 // Its slot is not written again before this entry is reaped.
-                ASSERT_EQ(matching_bytes(std::span(peer.target_)
-                                             .subspan(done.slot * slot_bytes, done.bytes),
-                                         done.stream),
+                ASSERT_EQ(matching_bytes(
+                              std::span(peer.target_).subspan(done.slot * slot_bytes, done.bytes),
+                              done.stream),
                           done.bytes);
             }
             ++completed_;
@@ -166,10 +165,10 @@ class Program {
             const auto& memory = expected.write ? target_ : receive_;
             const std::size_t slot = expected.write ? expected.slot : entry->cookie;
             if (!expected.write) {
-                ASSERT_EQ(matching_bytes(
-                              std::span(memory).subspan(slot * slot_bytes, expected.bytes),
-                              expected.stream),
-                          expected.bytes)
+                ASSERT_EQ(
+                    matching_bytes(std::span(memory).subspan(slot * slot_bytes, expected.bytes),
+                                   expected.stream),
+                    expected.bytes)
                     << "message " << receives_done_;
             }
             ++receives_done_;
@@ -314,8 +313,8 @@ TEST(SessionSimulation, UnreliableMessagesAreWholeOrMissing) {
                 EXPECT_GT(std::int64_t{which}, last);
                 last = which;
                 EXPECT_EQ(entry->length, sizes[which]);
-                EXPECT_EQ(matching_bytes(
-                              std::span(to).subspan(entry->cookie * most, entry->length), which),
+                EXPECT_EQ(matching_bytes(std::span(to).subspan(entry->cookie * most, entry->length),
+                                         which),
                           entry->length);
                 ++received;
             }

@@ -51,7 +51,10 @@ ka::RmmtView SimulatedNetwork::rmmt() {
 }
 
 SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& options)
-    : seed_(seed), random_(seed), options_(options), faults_(options.links, options.faults),
+    : seed_(seed),
+      random_(seed),
+      options_(options),
+      faults_(options.links, options.faults),
       cut_(options.links) {
     for (std::size_t i = 0; i < 2; ++i)
         sides_[i] = std::make_unique<Side>(*this, i, options);
@@ -180,9 +183,8 @@ void post_chain(na::WorkQueue& queue, const na::ChainHead& head,
     const std::uint32_t bits = head.operation == na::Operation::Receive ? na::status_op_receive
                                : head.operation == na::Operation::RdmaWrite
                                    ? na::status_op_rdma_write
-                               : head.operation == na::Operation::RdmaRead
-                                   ? na::status_op_rdma_read
-                                   : na::status_op_send;
+                               : head.operation == na::Operation::RdmaRead ? na::status_op_rdma_read
+                                                                           : na::status_op_send;
     queue.make_room(3);
     queue.post(cookie, 0, head.chain_pds(), bits);
     queue.pds.push(na::encode_head(head));
@@ -200,8 +202,8 @@ std::optional<na::PhysicalDescriptor> segment(const void* address, std::size_t b
 }  // namespace
 
 void SimulatedNetwork::Side::post_send(std::span<const std::byte> data, std::uint32_t handle,
-                                       std::optional<std::uint32_t> immediate,
-                                       std::uint64_t cookie, bool fence) {
+                                       std::optional<std::uint32_t> immediate, std::uint64_t cookie,
+                                       bool fence) {
     const auto local = segment(data.data(), data.size(), handle);
     na::ChainHead head{na::Operation::Send, 0, static_cast<std::uint16_t>(local ? 1 : 0),
                        static_cast<std::uint32_t>(data.size()), immediate.value_or(0)};

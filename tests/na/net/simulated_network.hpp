@@ -28,9 +28,9 @@ struct LinkFaults {
     std::uint32_t duplicate = 0;
     std::uint32_t corrupt = 0;
     std::uint32_t truncate = 0;
-    std::uint32_t late = 0;   ///< much later than it should
-    std::uint32_t full = 0;   ///< the kernel's queue refuses a train
-    std::uint32_t replay = 0; ///< an old packet comes once more
+    std::uint32_t late = 0;    ///< much later than it should
+    std::uint32_t full = 0;    ///< the kernel's queue refuses a train
+    std::uint32_t replay = 0;  ///< an old packet comes once more
     Nanoseconds delay = 20 * microsecond;
     Nanoseconds jitter = 5 * microsecond;
     std::uint32_t longest_packet = 0;  ///< longer ones vanish; 0: none does
@@ -78,8 +78,7 @@ class SimulatedNetwork {
 
     /// Registers memory for both sides' RMMT and returns its handle.
     [[nodiscard]] static std::uint32_t register_memory(void* address, std::uint64_t bytes,
-                                                       std::uint32_t rights,
-                                                       std::uint32_t tag = 1);
+                                                       std::uint32_t rights, std::uint32_t tag = 1);
     static void deregister_memory(std::uint32_t handle);
     [[nodiscard]] static ka::RmmtView rmmt();
 
@@ -98,8 +97,7 @@ class SimulatedNetwork {
     void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet);
     void poll_at(Nanoseconds time, std::size_t side);
     [[nodiscard]] links::SendOutcome send(std::size_t from, std::size_t link,
-                                          std::span<const iovec> parts,
-                                          std::uint32_t packet_bytes);
+                                          std::span<const iovec> parts, std::uint32_t packet_bytes);
     void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet);
     [[nodiscard]] bool happens(std::uint32_t chance) { return random_.below(10'000) < chance; }
 
@@ -124,9 +122,7 @@ struct SimulatedNetwork::Side : links::Output {
         return network_.send(index_, link, parts, packet_bytes);
     }
     std::uint32_t packet_bytes(std::size_t) override { return 1200; }
-    void link_changed(std::size_t, links::LinkState, links::LinkState) override {
-        ++link_changes;
-    }
+    void link_changed(std::size_t, links::LinkState, links::LinkState) override { ++link_changes; }
 
     /// As the user agent posts.
     void post_send(std::span<const std::byte> data, std::uint32_t handle,
