@@ -94,6 +94,10 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         choice("VIA_NET_POLICY", "adaptive|dynamic|oneway|static", "adaptive",
                "Which link between two hosts takes the next piece of a long message: the one on "
                "which it arrives first, free ones in turn, one half of them, or always the same."),
+        choice("VIA_NET_RAW", "off|auto|ring|xdp", "off",
+               "Whether short messages between hosts of one Ethernet go below IP, with half of the "
+               "latency: by a packet ring or AF_XDP. It needs CAP_NET_RAW and both ends; auto "
+               "takes what it may have, and none if it may not."),
         flag("VIA_NET_SECURE", "0",
              "Whether every packet between hosts is encrypted and authenticated; it is if either "
              "end of a connection wants it."),

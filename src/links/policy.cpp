@@ -131,22 +131,17 @@ const char* name_of(PolicyKind kind) noexcept {
 }
 
 std::optional<std::size_t> Policy::choose_short(std::span<const LinkView> links) {
-    const LinkView* best = nullptr;
-    for (const LinkView& link : links) {
-        if (!link.up) continue;
-        // The one used last stays unless another is clearly faster: changing costs more than it
-        // brings.
-        base::Nanoseconds time = link.round_trip;
+    // The one used last stays unless another is clearly faster: changing costs more than it brings.
+    // A link that is only for short messages is there because it is the faster one.
+    const auto time_on = [&](const LinkView& link) {
+        base::Nanoseconds time = link.short_only ? 0 : link.round_trip;
         if (last_short_ == link.index) time -= time / 4;
         if (link.room == 0) time += 1'000'000'000;
-        base::Nanoseconds best_time = 0;
-        if (best != nullptr) {
-            best_time = best->round_trip;
-            if (last_short_ == best->index) best_time -= best_time / 4;
-            if (best->room == 0) best_time += 1'000'000'000;
-        }
-        if (best == nullptr || time < best_time) best = &link;
-    }
+        return time;
+    };
+    const LinkView* best = nullptr;
+    for (const LinkView& link : links)
+        if (link.up && (best == nullptr || time_on(link) < time_on(*best))) best = &link;
     if (best == nullptr) return std::nullopt;
     last_short_ = best->index;
     return best->index;

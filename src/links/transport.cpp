@@ -196,10 +196,8 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
         // A packet of this length gets through.
         if (bytes >= terms_.least_packet_bytes && bytes < link.limits().packet_bytes)
             link.set_packet_bytes(bytes);
-        link.measured_rtt(static_cast<Nanoseconds>(age));
-    } else if (link.smoothed_rtt() == 0) {
-        link.measured_rtt(static_cast<Nanoseconds>(age));
     }
+    link.measured_rtt(static_cast<Nanoseconds>(age));
     link.answered(now);
     if (link.state() != before) output_.link_changed(index, before, link.state());
 }

@@ -12,6 +12,10 @@ namespace {
 
 /// Batches that one poll takes from a link, so that the program gets its turn.
 constexpr int most_batches = 8;
+/// A batch of so many packets is part of a stream: more will be there.
+constexpr std::uint32_t long_batch = 8;
+/// What is due is looked for this seldom while nothing else happens.
+constexpr std::uint32_t look_polls = 32;
 /// A link on which nothing comes is looked at this seldom: a look is a system call.
 constexpr std::uint32_t idle_link_polls = 16;
 constexpr base::Nanoseconds look_interval = 100'000;
@@ -29,9 +33,9 @@ Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::Tr
     for (const LinkEnd& end : links_) {
         links::LinkLimits limits;
         limits.packet_bytes = end.packet_bytes;
-        limits.train_bytes = end.port->max_train_bytes();
+        limits.train_bytes = end.short_only ? end.packet_bytes : end.port->max_train_bytes();
         limits.window_bytes = end.window_bytes;
-        limits.short_only = end.port->max_train_bytes() <= end.port->max_packet_bytes();
+        limits.short_only = end.short_only;
         transport_.add_link(limits, now);
     }
 }
@@ -52,8 +56,18 @@ void Conversation::link_changed(std::size_t link, links::LinkState from, links::
                   links::name_of(to));
 }
 
+/// The clock, read once in a call and only if somebody wants to know.
+base::Nanoseconds Conversation::now() {
+    if (!now_is_fresh_) {
+        now_ = base::monotonic_now();
+        now_is_fresh_ = true;
+    }
+    return now_;
+}
+
 void Conversation::take(std::span<const std::byte> packet) {
-    transport_.receive(receiving_, packet, now_);
+    ++packets_taken_;
+    transport_.receive(receiving_, packet, now());
 }
 
 void Conversation::log_links() const {
@@ -80,43 +94,54 @@ bool Conversation::receive_from(std::size_t link) {
     receiving_ = link;
     bool any = false;
     for (int i = 0; i < most_batches; ++i) {
+        packets_taken_ = 0;
         if (!links_[link].port->receive(*this)) break;
         any = true;
+        // A lone packet has nothing behind it, most likely, and the program waits for it.
+        if (packets_taken_ < long_batch) break;
     }
     if (any) hot_ = link;
     return any;
 }
 
 void Conversation::post(base::Nanoseconds cork) {
+    now_is_fresh_ = false;
     session_.take_sends();
-    now_ = base::monotonic_now();
     // Right behind another send it waits for company; the next poll sends it at the latest.
-    if (now_ - last_sent_ < cork && session_.pending_bytes() < corked_bytes) return;
-    if (transport_.transmit(now_)) last_sent_ = base::monotonic_now();
+    if (now() - last_sent_ < cork && session_.pending_bytes() < corked_bytes) return;
+    if (transport_.transmit(now_)) last_sent_ = now_;
 }
 
 bool Conversation::poll() {
-    now_ = base::monotonic_now();
+    now_is_fresh_ = false;
+    ++polls_;
     bool any = receive_from(hot_);
-    if (links_.size() > 1 && (!any || links_.size() > 2) && ++polls_ % idle_link_polls == 0) {
+    if (links_.size() > 1 && polls_ % idle_link_polls == 0) {
         const std::size_t hot = hot_;
         for (std::size_t i = 0; i < links_.size(); ++i)
             if (i != hot && receive_from(i)) any = true;
     }
-    if (!any) transport_.received_all();
+    if (!any) {
+        // Nothing came, nothing waits: the commonest poll of all does nothing more.
+        if (!transport_.owes_acknowledgement() && session_.pending_bytes() == 0 &&
+            !session_.has_posts() && polls_ % look_polls != 0)
+            return session_.take_news();
+        transport_.received_all();
+    }
     session_.take_sends();
-    if (now_ >= next_look_) {
+    if (now() >= next_look_) {
         next_look_ = now_ + look_interval;
         transport_.on_time(now_);
         if (transport_.lost()) session_.peer_lost();
         due_ = transport_.next_deadline();
     }
-    if (transport_.transmit(now_)) last_sent_ = base::monotonic_now();
+    if (transport_.transmit(now_)) last_sent_ = now_;
     return session_.take_news() || any;
 }
 
 void Conversation::disconnect() {
-    now_ = base::monotonic_now();
+    now_is_fresh_ = false;
+    (void)now();
     if (base::log_level() >= base::LogLevel::Debug) log_links();
     const wire::CloseFrame reason = session_.reason();
     session_.detach();

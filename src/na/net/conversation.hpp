@@ -19,6 +19,7 @@ struct LinkEnd {
     std::string description;  ///< "eth0 10.0.0.1 - 10.0.0.2"
     std::uint32_t packet_bytes = 0;
     std::uint32_t window_bytes = 0;
+    bool short_only = false;  ///< not for bulk
 };
 
 class Conversation final : private links::Output, private PacketTaker {
@@ -51,11 +52,14 @@ class Conversation final : private links::Output, private PacketTaker {
     void take(std::span<const std::byte> packet) override;
     bool receive_from(std::size_t link);
     void log_links() const;
+    base::Nanoseconds now();
 
     std::vector<LinkEnd> links_;
     Session session_;
     links::Transport transport_;
     base::Nanoseconds now_;
+    bool now_is_fresh_ = false;        ///< the clock was read in this call
+    std::uint32_t packets_taken_ = 0;  ///< from the last batch
     base::Nanoseconds last_sent_ = 0;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;

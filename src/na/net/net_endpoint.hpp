@@ -39,8 +39,9 @@ class NetEndpoint final : public Endpoint {
     struct Prepared {
         InterfaceOffer offer;
         std::vector<std::unique_ptr<UdpPort>> ports;  ///< one for each entry of the offer
-        std::vector<std::string> names;               ///< of the interfaces
+        std::vector<LocalInterface> interfaces;       ///< likewise
         std::uint32_t token = 0;
+        bool raw = false;  ///< a raw path is offered, too
     };
     Prepared prepared;  ///< between offer and connection; used by the connecting thread only
 

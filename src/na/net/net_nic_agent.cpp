@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ struct Parameters {
     std::uint32_t window_bytes = 0;
     std::uint32_t sealed = 0;
     std::uint32_t offer_length = 0;  ///< of the list that follows
-    std::uint32_t reserved[3] = {};
+    std::uint32_t raw = 0;           ///< 1: short packets may come below IP
+    std::uint32_t reserved[2] = {};
 };
 static_assert(sizeof(Parameters) == 32);
 
@@ -66,6 +68,23 @@ std::string described(const InterfaceOffer& offer) {
     for (const OfferedInterface& entry : offer.entries)
         text += (text.empty() ? "" : ", ") + described(entry);
     return text.empty() ? "none" : text;
+}
+
+/// What a raw frame has before the packet, the longest packet that a port of either kind takes,
+/// and what a packet ring holds.
+constexpr std::uint32_t raw_overhead = 6;
+constexpr std::uint32_t longest_raw_packet = 3800;
+constexpr std::uint32_t raw_window = 32768;
+
+/// Whether this process may send below IP.
+base::Result<void> raw_possible() {
+    const base::UniqueFd socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+    if (socket.valid()) return {};
+    return base::Result<void>(
+        base::Code::NotSupported,
+        base::system_error(errno, "VIA_NET_RAW asks for a raw path, but this process may not open "
+                                  "a packet socket (it needs CAP_NET_RAW)")
+            .sentence);
 }
 
 /// Stands for a link whose port could not be connected, so that the others keep their numbers.
@@ -105,6 +124,10 @@ NetSettings NetSettings::read() {
     NetSettings settings;
     settings.policy = links::policy_named(all.text("VIA_NET_POLICY")).value_or(settings.policy);
     settings.sealed = all.flag("VIA_NET_SECURE");
+    const std::string& raw = all.text("VIA_NET_RAW");
+    if (raw == "auto") settings.raw = RawKind::Auto;
+    if (raw == "ring") settings.raw = RawKind::Ring;
+    if (raw == "xdp") settings.raw = RawKind::Xdp;
     settings.lost_after = static_cast<base::Nanoseconds>(all.number("VIA_NET_LOST_MS")) * 1'000'000;
     settings.cork = static_cast<base::Nanoseconds>(all.number("VIA_NET_CORK_US")) * 1'000;
     if (auto range = parse_port_range(all.text("VIA_NET_PORTS")))
@@ -347,7 +370,7 @@ base::Result<ka::ConnectOffer> NetNicAgent::make_offer(NetEndpoint& endpoint,
         local.entry.port = port.value()->port();
         prepared.offer.entries.push_back(local.entry);
         prepared.ports.push_back(std::move(port).value());
-        prepared.names.push_back(local.name);
+        prepared.interfaces.push_back(local);
     }
     if (prepared.ports.empty()) {
         for (const InterfaceRow& row : choice.value().rows)
@@ -356,8 +379,14 @@ base::Result<ka::ConnectOffer> NetNicAgent::make_offer(NetEndpoint& endpoint,
             base::Code::NotReachable,
             "this host has no interface that can carry connections" + reasons);
     }
+    if (settings_.raw) {
+        auto possible = raw_possible();
+        if (!possible && *settings_.raw != RawKind::Auto) return std::move(possible).error();
+        prepared.raw = possible.ok();
+    }
     Parameters parameters;
     parameters.token = prepared.token;
+    parameters.raw = prepared.raw ? 1 : 0;
     parameters.window_bytes = window;
     parameters.sealed = settings_.sealed ? 1 : 0;
     ka::ConnectOffer offer;
@@ -372,6 +401,36 @@ base::Result<ka::ConnectOffer> NetNicAgent::make_offer(NetEndpoint& endpoint,
     std::memcpy(offer.parameters.data(), &parameters, sizeof parameters);
     endpoint.prepared = std::move(prepared);
     return offer;
+}
+
+/// A link below IP beside each one between two Ethernet interfaces of one subnet. Both ends have
+/// the same ones, though a port of one may fail.
+void NetNicAgent::add_raw_links(const NetEndpoint::Prepared& prepared, const InterfaceOffer& theirs,
+                                const std::vector<LinkPair>& pairs, std::uint32_t remote_token,
+                                std::vector<LinkEnd>& links) const {
+    for (const LinkPair& pair : pairs) {
+        const OfferedInterface& here = prepared.offer.entries[pair.a];
+        const OfferedInterface& there = theirs.entries[pair.b];
+        if (pair.routed || here.mac == MacBytes{} || there.mac == MacBytes{}) continue;
+        LinkEnd end;
+        const LocalInterface& interface = prepared.interfaces[pair.a];
+        end.description = interface.name + " raw - " + to_text(there.family, there.address);
+        auto port = make_raw_port(*settings_.raw, interface, prepared.token,
+                                  RawAddress{there.mac, remote_token});
+        if (port) {
+            end.port = std::move(port).value();
+        } else {
+            base::log(base::LogLevel::Warning, port.error().sentence);
+            end.port = std::make_unique<NoPort>();
+        }
+        // Whatever the kinds of the two ports are, both take packets of this length.
+        end.packet_bytes =
+            std::min({static_cast<std::uint32_t>(std::min(here.mtu, there.mtu)) - raw_overhead,
+                      longest_raw_packet});
+        end.window_bytes = raw_window;
+        end.short_only = true;
+        links.push_back(std::move(end));
+    }
 }
 
 base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&& established) {
@@ -404,7 +463,7 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
         const OfferedInterface& here = prepared.offer.entries[pair.a];
         const OfferedInterface& there = theirs.value().entries[pair.b];
         LinkEnd end;
-        end.description = prepared.names[pair.a] + " " + to_text(here.family, here.address) +
+        end.description = prepared.interfaces[pair.a].name + " " + to_text(here.family, here.address) +
                           " - " + to_text(there.family, there.address);
         std::unique_ptr<UdpPort> port = std::move(prepared.ports[pair.a]);
         if (auto connected = port->connect(there, same_host); !connected) {
@@ -423,6 +482,8 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
     if (!any)
         return base::Result<void>(base::Code::NotReachable,
                                   "no link to the peer could be opened" + problems);
+    if (prepared.raw && remote.raw != 0 && !same_host)
+        add_raw_links(prepared, theirs.value(), pairs, remote.token, links);
     links::TransportTerms terms;
     terms.local_token = prepared.token;
     terms.remote_token = remote.token;

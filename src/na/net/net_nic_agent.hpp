@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/fd.hpp"
 #include "na/net/conversation.hpp"
 #include "na/net/net_endpoint.hpp"
+#include "na/net/raw/raw_port.hpp"
 #include "na/nic_agent.hpp"
 
 namespace via::na::net {
@@ -23,6 +25,7 @@ namespace via::na::net {
 struct NetSettings {
     links::PolicyKind policy = links::PolicyKind::Adaptive;
     bool sealed = false;
+    std::optional<RawKind> raw;  ///< none: no raw path
     base::Nanoseconds lost_after = 0;
     base::Nanoseconds cork = 0;
     PortRange ports;
@@ -78,6 +81,9 @@ class NetNicAgent final : public NicAgent {
     [[nodiscard]] base::Result<ka::ConnectOffer> make_offer(NetEndpoint& endpoint,
                                                             const ConnectTerms& terms) const;
     [[nodiscard]] base::Result<void> go_live(NetEndpoint& endpoint, ka::Established&& established);
+    void add_raw_links(const NetEndpoint::Prepared& prepared, const InterfaceOffer& theirs,
+                       const std::vector<LinkPair>& pairs, std::uint32_t remote_token,
+                       std::vector<LinkEnd>& links) const;
     void woken();
     void timer_rang();
     bool finish_goodbyes();

@@ -57,6 +57,10 @@ class Session final : public links::StreamClient {
     void detach() noexcept { queues_ = nullptr; }
     [[nodiscard]] bool attached() const noexcept { return queues_ != nullptr; }
 
+    /// Chains in the send queue that are not taken yet.
+    [[nodiscard]] bool has_posts() const noexcept {
+        return queues_ != nullptr && queues_->send.has_unstarted();
+    }
     /// Sends or reads that are not done.
     [[nodiscard]] bool unfinished() const noexcept;
     /// An error on a reliable connection: the user agent will end it, and this is why.

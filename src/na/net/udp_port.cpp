@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,6 +18,15 @@
 
 namespace via::na::net {
 namespace {
+
+// send() and recv() of the C library are places where a thread may be cancelled, which costs two
+// atomic operations each in a program with threads. These never block.
+ssize_t plain_send(int socket, const void* data, std::size_t bytes) noexcept {
+    return syscall(SYS_sendto, socket, data, bytes, MSG_DONTWAIT, nullptr, 0);
+}
+ssize_t plain_receive(int socket, void* buffer, std::size_t bytes) noexcept {
+    return syscall(SYS_recvfrom, socket, buffer, bytes, MSG_DONTWAIT, nullptr, nullptr);
+}
 
 constexpr int wanted_receive_buffer = 4 << 20;
 // Below what queues on the way hold: so a full queue is back-pressure here and no loss there.
@@ -422,7 +433,7 @@ SendOutcome UdpPort::send_one(std::span<const iovec> parts, std::size_t bytes) {
     for (;;) {
         ssize_t sent;
         if (gathers || parts.size() <= 1) {
-            sent = ::send(socket_.get(), data, bytes, MSG_DONTWAIT);
+            sent = plain_send(socket_.get(), data, bytes);
         } else {
             msghdr message{};
             message.msg_iov = const_cast<iovec*>(parts.data());
@@ -556,7 +567,7 @@ bool UdpPort::receive_early(PacketTaker& taker) {
 
 bool UdpPort::receive_plain(PacketTaker& taker) {
     std::byte* buffer = receive_buffer();
-    const ssize_t got = ::recv(socket_.get(), buffer, receive_bytes, MSG_DONTWAIT);
+    const ssize_t got = plain_receive(socket_.get(), buffer, receive_bytes);
     if (got < 0) return nothing_received(errno);
     if (++since_empty_ == crowd && can_join_ && set_joining(true)) {
         lone_ = 0;
