@@ -528,6 +528,22 @@ INSTANTIATE_TEST_SUITE_P(RemoteSetup, PeerOrder,
                          testing::Values(std::pair{true, true}, std::pair{true, false},
                                          std::pair{false, true}, std::pair{false, false}));
 
+TEST(RemoteSetup, PeersThatAskInTheSameMomentMeetOnce) {
+    Two two;
+    const Ticket at_a = two.a.peer(two.asked(), two.b.address(), 10 * second);
+    const Ticket at_b = two.b.peer(two.answered(), two.a.address(), 10 * second);
+    two.world.run_for(10 * millisecond);
+    const auto* one = established(two.a, at_a);
+    const auto* other = established(two.b, at_b);
+    ASSERT_NE(one, nullptr);
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(one->session_key, other->session_key);
+    // One agent concludes, the other one only says that it has heard.
+    two.world.run_for(second);
+    EXPECT_EQ(sent(two.world, wire::SetupKind::Confirmed), 1U);
+    two.expect_clean();
+}
+
 TEST(RemoteSetup, PeersThatDoNotFitLearnItBoth) {
     Two two;
     ConnectOffer other = two.answered();
