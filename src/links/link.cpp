@@ -48,7 +48,9 @@ std::uint32_t Link::room(Nanoseconds now) const noexcept {
 }
 
 void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
-    SentPacket packet;
+    SentPacket& packet = sent_.push();
+    packet.idle = false;
+    packet.state = SentPacket::State::OnTheWay;
     packet.sent = now;
     packet.span = span;
     packet.bytes = bytes;
@@ -57,7 +59,6 @@ void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
     counters_.sent_bytes += bytes;
     if (span.empty()) {
         packet.state = SentPacket::State::Acknowledged;  // nothing depends on it
-        sent_.push_back(packet);
         if (in_flight_ == 0) drop_settled();
         return;
     }
@@ -69,7 +70,6 @@ void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
     packet.acknowledged_at = acknowledged_at_;
     in_flight_ += bytes;
     window_limited_ = in_flight_ + limits_.packet_bytes > window_ / 2;
-    sent_.push_back(packet);
     // A queue stands somewhere: no faster than it drains.
     if (smoothed_rtt_ > 2 * least_rtt_ + 1'000'000 && least_rtt_ != 0) {
         const auto drain = static_cast<Nanoseconds>(static_cast<double>(bytes) *
@@ -108,9 +108,8 @@ void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanoseconds now,
             packet.state = SentPacket::State::Acknowledged;
             ++counters_.spurious_losses;
             if (largest_acknowledged_ > number)
-                reordering_ = static_cast<std::uint32_t>(
-                    std::clamp<std::uint64_t>(largest_acknowledged_ - number + 1, reordering_,
-                                              most_reordering));
+                reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                    largest_acknowledged_ - number + 1, reordering_, most_reordering));
             window_ = std::max(window_, window_before_loss_);
             continue;
         }
@@ -126,8 +125,8 @@ void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanoseconds now,
                 const Nanoseconds span = now - packet.acknowledged_at;
                 if (span > 0 && !packet.idle) {
                     const double sample =
-                        static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) *
-                        1e9 / static_cast<double>(span);
+                        static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) * 1e9 /
+                        static_cast<double>(span);
                     rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) / 8;
                 }
             }
@@ -201,17 +200,16 @@ void Link::drop_settled() noexcept {
 
 const SentPacket* Link::oldest_on_the_way() const noexcept {
     if (in_flight_ == 0) return nullptr;
-    for (const SentPacket& packet : sent_)
-        if (packet.state == SentPacket::State::OnTheWay) return &packet;
+    for (std::size_t i = 0; i < sent_.size(); ++i)
+        if (sent_[i].state == SentPacket::State::OnTheWay) return &sent_[i];
     return nullptr;
 }
 
 Nanoseconds Link::probe_time() const noexcept {
     if (in_flight_ == 0) return never;
-    const Nanoseconds round_trip = smoothed_rtt_ == 0
-                                       ? unknown_round_trip
-                                       : smoothed_rtt_ + std::max<Nanoseconds>(4 * rtt_variation_,
-                                                                               1'000'000);
+    const Nanoseconds round_trip =
+        smoothed_rtt_ == 0 ? unknown_round_trip
+                           : smoothed_rtt_ + std::max<Nanoseconds>(4 * rtt_variation_, 1'000'000);
     return last_activity_ +
            ((round_trip + answer_slack) << std::min<std::uint32_t>(timeouts_in_a_row_, 6));
 }

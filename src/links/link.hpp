@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <limits>
 
 #include "base/clock.hpp"
 #include "links/range_set.hpp"
+#include "links/ring.hpp"
 #include "links/span.hpp"
 
 namespace via::links {
@@ -136,9 +136,7 @@ class Link {
     /// The peer's host said that nobody listens there. True: often enough to be believed.
     [[nodiscard]] bool refused(Nanoseconds now) noexcept;
     [[nodiscard]] bool is_refused() const noexcept { return refusals_ != 0; }
-    [[nodiscard]] bool believed_refused() const noexcept {
-        return refusals_ >= believed_refusals;
-    }
+    [[nodiscard]] bool believed_refused() const noexcept { return refusals_ >= believed_refusals; }
     bool peer_busy = false;  ///< MNC's receiver state, from acknowledgements
     /// Asks for a ping at once.
     void ping_now() noexcept { next_ping_ = 0; }
@@ -158,7 +156,7 @@ class Link {
 
     std::uint64_t next_number_ = 0;
     std::uint64_t sent_base_ = 0;  ///< number of sent_.front()
-    std::deque<SentPacket> sent_;
+    Ring<SentPacket> sent_;
     std::uint32_t in_flight_ = 0;
     std::uint64_t largest_acknowledged_ = 0;
     bool any_acknowledged_ = false;
@@ -228,7 +226,8 @@ void Link::detect_losses(Nanoseconds now, Lost lost) {
 
 template <class Lost>
 void Link::lose_oldest(Lost lost) {
-    for (SentPacket& packet : sent_) {
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+        SentPacket& packet = sent_[i];
         if (packet.state != SentPacket::State::OnTheWay) continue;
         packet.state = SentPacket::State::Lost;
         in_flight_ -= packet.bytes;
@@ -240,7 +239,8 @@ void Link::lose_oldest(Lost lost) {
 
 template <class Lost>
 void Link::lose_all(Lost lost) {
-    for (SentPacket& packet : sent_) {
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+        SentPacket& packet = sent_[i];
         if (packet.state != SentPacket::State::OnTheWay) continue;
         packet.state = SentPacket::State::Lost;
         in_flight_ -= packet.bytes;

@@ -29,7 +29,9 @@ class Train {
     void open_packet(const wire::PacketHeader& header, std::uint64_t number);
     /// Bytes that still fit into the packet.
     [[nodiscard]] std::uint32_t room() const noexcept { return capacity_ - length_; }
-    [[nodiscard]] bool packet_empty() const noexcept { return length_ == wire::PacketHeader::bytes; }
+    [[nodiscard]] bool packet_empty() const noexcept {
+        return length_ == wire::PacketHeader::bytes;
+    }
     /// Place for `bytes` more of the packet, to be written by the caller at once.
     [[nodiscard]] std::byte* append(std::uint32_t bytes);
     void refer(const std::byte* data, std::uint32_t bytes);

@@ -11,6 +11,8 @@ constexpr std::uint64_t short_bytes = 8192;
 /// A receiver of a long stream acknowledges this often.
 constexpr std::uint32_t acknowledge_every_bytes = 64U << 10U;
 constexpr std::uint32_t acknowledge_every_packets = 64;
+/// The least train of a long stream.
+constexpr std::uint32_t worthwhile_bytes = 48U << 10U;
 /// Links whose state one packet tells.
 constexpr std::uint32_t most_acknowledgements = 4;
 constexpr std::uint32_t suspect_after_timeouts = 2;
@@ -146,7 +148,8 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
                 return client_.violation("a frame of a kind that there is not");
         }
     }
-    const bool in_order = number == (link.received_ranges().empty() ? 0 : link.largest_received() + 1);
+    const bool in_order =
+        number == (link.received_ranges().empty() ? 0 : link.largest_received() + 1);
     if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return;
     if (!carries_data) return;
     last_arrival_ = index;
@@ -236,11 +239,10 @@ void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
         frame.delivered = static_cast<std::uint32_t>(delivered);
         frame.largest = static_cast<std::uint32_t>(link.largest_received());
         const auto& ranges = link.received_ranges().ranges();
-        const std::uint32_t fit =
-            train.room() < wire::AcknowledgementFrame::fixed_bytes
-                ? 0
-                : (train.room() - wire::AcknowledgementFrame::fixed_bytes) /
-                      wire::AcknowledgementFrame::range_bytes;
+        const std::uint32_t fit = train.room() < wire::AcknowledgementFrame::fixed_bytes
+                                      ? 0
+                                      : (train.room() - wire::AcknowledgementFrame::fixed_bytes) /
+                                            wire::AcknowledgementFrame::range_bytes;
         const std::uint32_t most =
             std::min<std::uint32_t>(fit, wire::AcknowledgementFrame::most_ranges);
         if (most == 0) return;
@@ -248,7 +250,7 @@ void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
             if (frame.ranges != 0)
                 frame.range[frame.ranges - 1U].gap =
                     static_cast<std::uint32_t>((r - 1)->begin - r->end);
-            frame.range[frame.ranges++].length = static_cast<std::uint32_t>(r->end - r->begin);
+            frame.range[frame.ranges++] = {static_cast<std::uint32_t>(r->end - r->begin), 0};
         }
         wire::encode(train.append(wire::AcknowledgementFrame::fixed_bytes +
                                   frame.ranges * wire::AcknowledgementFrame::range_bytes),
@@ -266,7 +268,7 @@ void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
     if (owed_packets_ == 0) soon_ = false;
 }
 
-void Transport::view(Nanoseconds now) {
+void Transport::view(Nanoseconds now, std::uint64_t pending) {
     views_.clear();
     const bool any = any_up();
     for (const Link& link : links_) {
@@ -276,7 +278,7 @@ void Transport::view(Nanoseconds now) {
         one.up = any ? link.state() == LinkState::Up : link.state() != LinkState::Down;
         one.short_only = link.limits().short_only;
         one.peer_busy = link.peer_busy;
-        one.room = link.room(now);
+        one.room = room_for(link, pending, now);
         one.in_flight = link.in_flight();
         one.rate = link.rate();
         one.round_trip = link.smoothed_rtt();
@@ -288,12 +290,20 @@ void Transport::view(Nanoseconds now) {
             one.up = true;
 }
 
+/// Room for what is pending. A long stream waits until a good part of a train fits, or it would
+/// go on in single packets for ever, each behind one acknowledgement.
+std::uint32_t Transport::room_for(const Link& link, std::uint64_t pending, Nanoseconds now) const {
+    const std::uint32_t room = link.room(now);
+    if (room >= pending || link.in_flight() == 0) return room;
+    return room < std::min(worthwhile_bytes, link.window() / 4) ? 0 : room;
+}
+
 std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds now) {
     if (links_.size() == 1) {
-        if (links_[0].room(now) == 0) return std::nullopt;
+        if (room_for(links_[0], pending, now) == 0) return std::nullopt;
         return 0;
     }
-    view(now);
+    view(now, pending);
     if (terms_.one_link) {
         if (!views_[sticky_].up || views_[sticky_].short_only) {
             for (const LinkView& one : views_)
@@ -302,13 +312,13 @@ std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds 
         if (views_[sticky_].room == 0) return std::nullopt;
         return sticky_;
     }
-    const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(pending, Train::most_bytes));
+    const auto bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(pending, Train::most_bytes));
     if (pending <= short_bytes) {
         const bool too_long = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
             return link.limits().short_only && pending + 128 > link.limits().packet_bytes;
         });
-        if (too_long)
-            std::erase_if(views_, [](const LinkView& one) { return one.short_only; });
+        if (too_long) std::erase_if(views_, [](const LinkView& one) { return one.short_only; });
         const auto chosen = policy_->choose_short(views_);
         if (!chosen || links_[*chosen].room(now) == 0) return std::nullopt;
         return chosen;
@@ -403,8 +413,7 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
         }
         case SendOutcome::Refused:
             if (closing_) closed_ = true;  // there is nobody to say goodbye to
-            if (link.refused(now) &&
-                std::all_of(links_.begin(), links_.end(), [](const Link& one) {
+            if (link.refused(now) && std::all_of(links_.begin(), links_.end(), [](const Link& one) {
                     return one.believed_refused() || one.state() == LinkState::Down;
                 }))
                 lost_ = true;
@@ -516,8 +525,8 @@ Nanoseconds Transport::next_deadline() const noexcept {
         if (link.state() != LinkState::Up || link.timeouts_in_a_row() != 0 || link.is_refused())
             earliest = std::min(earliest, link.next_ping());
         else
-            earliest = std::min(earliest, std::max(link.next_ping(),
-                                                   link.last_heard() + link.keep_alive));
+            earliest =
+                std::min(earliest, std::max(link.next_ping(), link.last_heard() + link.keep_alive));
         if (pending && link.in_flight() < link.window())
             earliest = std::min(earliest, link.open_at());
     }

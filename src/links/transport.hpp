@@ -133,7 +133,9 @@ class Transport {
     void enter(std::size_t index, LinkState state, Nanoseconds now);
     [[nodiscard]] bool another_up(std::size_t index) const noexcept;
     [[nodiscard]] bool any_up() const noexcept;
-    void view(Nanoseconds now);
+    void view(Nanoseconds now, std::uint64_t pending);
+    [[nodiscard]] std::uint32_t room_for(const Link& link, std::uint64_t pending,
+                                         Nanoseconds now) const;
 
     StreamClient& client_;
     Output& output_;

@@ -75,9 +75,9 @@ inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor,
         segment.Length != descriptor->CS.Length || segment.Length > max_transfer_bytes_ ||
         !region->contains(segment.Data.AddressBits, segment.Length))
         return false;
-    if (!carrier_->send_at_once(
-            segment.Data.Address, segment.Length, region->arena != ka::no_arena,
-            (control & VIP_CONTROL_IMMEDIATE) != 0, descriptor->CS.ImmediateData))
+    if (!carrier_->send_at_once(segment.Data.Address, segment.Length, region->arena != ka::no_arena,
+                                (control & VIP_CONTROL_IMMEDIATE) != 0,
+                                descriptor->CS.ImmediateData))
         return false;
     link_plain(work, descriptor, memory_handle);
     work.post_done(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, na::status_op_send,

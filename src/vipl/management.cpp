@@ -82,9 +82,9 @@ VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* Address
                           "a pointer argument is NULL or the name's buffer is empty");
         const ua::HostAddress own = nic->device().attributes().address;
         if (Address->HostAddressLen == 0 || Address->HostAddressLen > ka::max_host_address_bytes)
-            return failed("VipNSGetHostByAddr", VIP_INVALID_PARAMETER,
-                          "a host address of this NIC has " + std::to_string(own.size()) +
-                              " bytes");
+            return failed(
+                "VipNSGetHostByAddr", VIP_INVALID_PARAMETER,
+                "a host address of this NIC has " + std::to_string(own.size()) + " bytes");
         const ua::HostAddress wanted(
             std::span<const std::uint8_t>(Address->HostAddress, Address->HostAddressLen));
         const ua::NameService names(own);

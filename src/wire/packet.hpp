@@ -44,9 +44,6 @@ struct PacketHeader {
 inline constexpr std::uint8_t packet_sealed = 1;       ///< encrypted; the tag follows the frames
 inline constexpr std::uint8_t packet_acknowledge = 2;  ///< the sender waits for the acknowledgement
 
-void encode(std::byte* to, const PacketHeader& header) noexcept;
-[[nodiscard]] PacketHeader decode_packet_header(const std::byte* from) noexcept;
-
 enum class FrameType : std::uint8_t {
     Pad = 0,  ///< nothing follows
     Acknowledgement = 1,
@@ -107,16 +104,16 @@ struct AcknowledgementFrame {
     static constexpr std::uint32_t range_bytes = 8;
     static constexpr std::uint32_t most_ranges = 16;
     struct Range {
-        std::uint32_t length = 0;  ///< packets of the range, at least 1
-        std::uint32_t gap = 0;     ///< packets missing below it, 0 in the last range
+        std::uint32_t length;  ///< packets of the range, at least 1
+        std::uint32_t gap;     ///< packets missing below it, 0 in the last range
     };
     std::uint8_t link = 0;
     std::uint8_t ranges = 0;
-    std::uint8_t state = 0;       ///< receiver_busy
-    std::uint32_t delay_us = 0;   ///< since the largest came
-    std::uint32_t delivered = 0;  ///< low half of the count of delivered operations
-    std::uint32_t largest = 0;    ///< low half of the largest packet number that came
-    std::array<Range, most_ranges> range{};
+    std::uint8_t state = 0;                ///< receiver_busy
+    std::uint32_t delay_us = 0;            ///< since the largest came
+    std::uint32_t delivered = 0;           ///< low half of the count of delivered operations
+    std::uint32_t largest = 0;             ///< low half of the largest packet number that came
+    std::array<Range, most_ranges> range;  ///< the first `ranges` of them
 };
 inline constexpr std::uint8_t receiver_busy = 1;  ///< MNC's RECVING: packets wait behind this one
 
@@ -134,11 +131,7 @@ struct CloseFrame {
     std::uint32_t status = 0;
 };
 
-// Each returns the bytes it wrote.
-std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept;
-std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept;
-std::uint32_t encode_ping(std::byte* to, FrameType type, const PingFrame& frame) noexcept;
-std::uint32_t encode_close(std::byte* to, FrameType type, const CloseFrame& frame) noexcept;
+// Encoders return the bytes they wrote; all are below, inline, because every packet passes here.
 
 /// Takes frames off a packet's body one by one.
 class FrameReader {
@@ -163,6 +156,170 @@ class FrameReader {
     const std::uint64_t result = near + static_cast<std::uint64_t>(std::int64_t{difference});
     // Nothing is below zero.
     return difference < 0 && result > near ? result + (std::uint64_t{1} << 32) : result;
+}
+
+// ---- coding -------------------------------------------------------------------------------------
+
+inline void encode(std::byte* to, const PacketHeader& header) noexcept {
+    store(to, header.token);
+    store(to + 4, header.checksum);
+    store(to + 8, header.number);
+    store(to + 12, header.version);
+    store(to + 13, header.link);
+    store(to + 14, header.flags);
+    store(to + 15, std::uint8_t{0});
+}
+
+inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
+    PacketHeader header;
+    header.token = load<std::uint32_t>(from);
+    header.checksum = load<std::uint32_t>(from + 4);
+    header.number = load<std::uint32_t>(from + 8);
+    header.version = load<std::uint8_t>(from + 12);
+    header.link = load<std::uint8_t>(from + 13);
+    header.flags = load<std::uint8_t>(from + 14);
+    return header;
+}
+
+inline std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept {
+    store(to, frame.type);
+    store(to + 1, frame.flags);
+    store(to + 2, frame.length);
+    store(to + 4, frame.message);
+    store(to + 8, frame.receive);
+    std::byte* at = to + 12;
+    if (!frame.whole()) {
+        store(at, frame.total);
+        store(at + 4, frame.offset);
+        at += 8;
+    }
+    if (frame.has_immediate()) {
+        store(at, frame.immediate);
+        at += 4;
+    }
+    if (frame.has_target()) {
+        store(at, frame.address);
+        store(at + 8, frame.handle);
+        at += 12;
+    }
+    return static_cast<std::uint32_t>(at - to);
+}
+
+inline std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept {
+    store(to, FrameType::Acknowledgement);
+    store(to + 1, frame.link);
+    store(to + 2, frame.ranges);
+    store(to + 3, frame.state);
+    // Delay, delivered, largest.
+    store(to + 4, frame.delay_us);
+    store(to + 8, frame.delivered);
+    store(to + 12, frame.largest);
+    std::byte* at = to + AcknowledgementFrame::fixed_bytes;
+    for (std::uint32_t i = 0; i < frame.ranges; ++i) {
+        store(at, frame.range[i].length);
+        store(at + 4, frame.range[i].gap);
+        at += AcknowledgementFrame::range_bytes;
+    }
+    return static_cast<std::uint32_t>(at - to);
+}
+
+inline std::uint32_t encode_ping(std::byte* to, FrameType type, const PingFrame& frame) noexcept {
+    std::memset(to, 0, 4);
+    store(to, type);
+    store(to + 4, frame.stamp);
+    return PingFrame::bytes;
+}
+
+inline std::uint32_t encode_close(std::byte* to, FrameType type, const CloseFrame& frame) noexcept {
+    std::memset(to, 0, 4);
+    store(to, type);
+    store(to + 1, frame.reason);
+    store(to + 4, frame.message);
+    store(to + 8, frame.status);
+    return CloseFrame::bytes;
+}
+
+inline std::optional<FrameType> FrameReader::next() const noexcept {
+    if (rest_.empty()) return std::nullopt;
+    const auto type = static_cast<FrameType>(rest_[0]);
+    if (type == FrameType::Pad) return std::nullopt;
+    return type;
+}
+
+inline bool FrameReader::take(DataFrame& frame, std::span<const std::byte>& payload) noexcept {
+    if (rest_.size() < 12) return false;
+    const std::byte* from = rest_.data();
+    frame.type = static_cast<FrameType>(from[0]);
+    frame.flags = load<std::uint8_t>(from + 1);
+    frame.length = load<std::uint16_t>(from + 2);
+    frame.message = load<std::uint32_t>(from + 4);
+    frame.receive = load<std::uint32_t>(from + 8);
+    if ((frame.flags & ~(data_whole | data_immediate)) != 0) return false;
+    const std::uint32_t header = data_frame_header_bytes(frame.type, frame.flags);
+    if (rest_.size() < header + frame.length) return false;
+    const std::byte* at = from + 12;
+    if (frame.whole()) {
+        frame.total = frame.length;
+        frame.offset = 0;
+    } else {
+        frame.total = load<std::uint32_t>(at);
+        frame.offset = load<std::uint32_t>(at + 4);
+        at += 8;
+    }
+    if (frame.has_immediate()) {
+        frame.immediate = load<std::uint32_t>(at);
+        at += 4;
+    }
+    if (frame.has_target()) {
+        frame.address = load<std::uint64_t>(at);
+        frame.handle = load<std::uint32_t>(at + 8);
+        at += 12;
+    }
+    payload = {at, frame.length};
+    rest_ = rest_.subspan(header + frame.length);
+    return frame.type == FrameType::ReadRequest
+               ? frame.length == 0 && frame.offset == 0
+               : frame.offset <= frame.total && frame.length <= frame.total - frame.offset;
+}
+
+inline bool FrameReader::take(AcknowledgementFrame& frame) noexcept {
+    if (rest_.size() < AcknowledgementFrame::fixed_bytes) return false;
+    const std::byte* from = rest_.data();
+    frame.link = load<std::uint8_t>(from + 1);
+    frame.ranges = load<std::uint8_t>(from + 2);
+    frame.state = load<std::uint8_t>(from + 3);
+    frame.delay_us = load<std::uint32_t>(from + 4);
+    frame.delivered = load<std::uint32_t>(from + 8);
+    frame.largest = load<std::uint32_t>(from + 12);
+    const std::uint32_t bytes =
+        AcknowledgementFrame::fixed_bytes + frame.ranges * AcknowledgementFrame::range_bytes;
+    if (frame.ranges > AcknowledgementFrame::most_ranges || rest_.size() < bytes) return false;
+    const std::byte* at = from + AcknowledgementFrame::fixed_bytes;
+    for (std::uint32_t i = 0; i < frame.ranges; ++i) {
+        frame.range[i].length = load<std::uint32_t>(at);
+        frame.range[i].gap = load<std::uint32_t>(at + 4);
+        at += AcknowledgementFrame::range_bytes;
+        if (frame.range[i].length == 0) return false;
+        if ((frame.range[i].gap == 0) != (i + 1U == frame.ranges)) return false;
+    }
+    rest_ = rest_.subspan(bytes);
+    return true;
+}
+
+inline bool FrameReader::take(PingFrame& frame) noexcept {
+    if (rest_.size() < PingFrame::bytes) return false;
+    frame.stamp = load<std::uint64_t>(rest_.data() + 4);
+    rest_ = rest_.subspan(PingFrame::bytes);
+    return true;
+}
+
+inline bool FrameReader::take(CloseFrame& frame) noexcept {
+    if (rest_.size() < CloseFrame::bytes) return false;
+    frame.reason = load<std::uint8_t>(rest_.data() + 1);
+    frame.message = load<std::uint32_t>(rest_.data() + 4);
+    frame.status = load<std::uint32_t>(rest_.data() + 8);
+    rest_ = rest_.subspan(CloseFrame::bytes);
+    return true;
 }
 
 }  // namespace via::wire

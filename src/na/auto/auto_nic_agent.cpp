@@ -67,8 +67,8 @@ base::Result<std::unique_ptr<Endpoint>> AutoNicAgent::create_endpoint(
         auto* both = static_cast<AutoPollGroup*>(group);
         return local ? &both->local() : &both->remote();
     };
-    auto inside = local_->create_endpoint(
-        queues, owner, {part(groups.send, true), part(groups.receive, true)});
+    auto inside = local_->create_endpoint(queues, owner,
+                                          {part(groups.send, true), part(groups.receive, true)});
     if (!inside) return inside;
     auto outside = remote_->create_endpoint(
         queues, owner, {part(groups.send, false), part(groups.receive, false)});
@@ -81,8 +81,7 @@ bool AutoNicAgent::is_here(const ka::NetAddress& address) {
     const std::lock_guard guard(here_mutex_);
     const ka::NetAddress plain = here_.canonical(address, base::monotonic_now());
     const ka::HostAddress& own = here_.own();
-    return plain.host_bytes == own.size() &&
-           std::equal(own.begin(), own.end(), plain.host.begin());
+    return plain.host_bytes == own.size() && std::equal(own.begin(), own.end(), plain.host.begin());
 }
 
 AutoNicAgent::Choice AutoNicAgent::choose(AutoEndpoint& endpoint, bool local) const {

@@ -59,7 +59,7 @@ void Conversation::link_changed(std::size_t link, links::LinkState from, links::
 /// The clock, read once in a call and only if somebody wants to know.
 base::Nanoseconds Conversation::now() {
     if (!now_is_fresh_) {
-        now_ = base::monotonic_now();
+        now_ = clock_.now();
         now_is_fresh_ = true;
     }
     return now_;
@@ -75,18 +75,17 @@ void Conversation::log_links() const {
         const links::Link& link = transport_.link(i);
         const links::LinkCounters& counted = link.counters();
         const auto number = [](std::uint64_t value) { return std::to_string(value); };
-        base::log(base::LogLevel::Debug,
-                  "link " + links_[i].description + ": " + links::name_of(link.state()) +
-                      ", sent " + number(counted.sent_packets) + " packets, " +
-                      number(counted.sent_bytes) + " bytes; received " +
-                      number(counted.received_packets) + ", " + number(counted.received_bytes) +
-                      "; lost " + number(counted.lost_packets) + " (" +
-                      number(counted.spurious_losses) + " came after all), timeouts " +
-                      number(counted.timeouts) + ", kernel full " + number(counted.stalls) +
-                      ", window " + number(link.window()) + ", packets of " +
-                      number(link.limits().packet_bytes) + ", round trip " +
-                      number(static_cast<std::uint64_t>(link.smoothed_rtt())) + " ns, rate " +
-                      number(static_cast<std::uint64_t>(link.rate() / 1e6)) + " MB/s");
+        base::log(
+            base::LogLevel::Debug,
+            "link " + links_[i].description + ": " + links::name_of(link.state()) + ", sent " +
+                number(counted.sent_packets) + " packets, " + number(counted.sent_bytes) +
+                " bytes; received " + number(counted.received_packets) + ", " +
+                number(counted.received_bytes) + "; lost " + number(counted.lost_packets) + " (" +
+                number(counted.spurious_losses) + " came after all), timeouts " +
+                number(counted.timeouts) + ", kernel full " + number(counted.stalls) + ", window " +
+                number(link.window()) + ", packets of " + number(link.limits().packet_bytes) +
+                ", round trip " + number(static_cast<std::uint64_t>(link.smoothed_rtt())) +
+                " ns, rate " + number(static_cast<std::uint64_t>(link.rate() / 1e6)) + " MB/s");
     }
 }
 

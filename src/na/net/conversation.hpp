@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quick_clock.hpp"
 #include "links/transport.hpp"
 #include "na/net/port.hpp"
 #include "na/net/session.hpp"
@@ -57,6 +58,7 @@ class Conversation final : private links::Output, private PacketTaker {
     std::vector<LinkEnd> links_;
     Session session_;
     links::Transport transport_;
+    base::QuickClock clock_;
     base::Nanoseconds now_;
     bool now_is_fresh_ = false;        ///< the clock was read in this call
     std::uint32_t packets_taken_ = 0;  ///< from the last batch

@@ -82,8 +82,9 @@ base::Result<void> raw_possible() {
     if (socket.valid()) return {};
     return base::Result<void>(
         base::Code::NotSupported,
-        base::system_error(errno, "VIA_NET_RAW asks for a raw path, but this process may not open "
-                                  "a packet socket (it needs CAP_NET_RAW)")
+        base::system_error(errno,
+                           "VIA_NET_RAW asks for a raw path, but this process may not open "
+                           "a packet socket (it needs CAP_NET_RAW)")
             .sentence);
 }
 
@@ -463,8 +464,9 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
         const OfferedInterface& here = prepared.offer.entries[pair.a];
         const OfferedInterface& there = theirs.value().entries[pair.b];
         LinkEnd end;
-        end.description = prepared.interfaces[pair.a].name + " " + to_text(here.family, here.address) +
-                          " - " + to_text(there.family, there.address);
+        end.description = prepared.interfaces[pair.a].name + " " +
+                          to_text(here.family, here.address) + " - " +
+                          to_text(there.family, there.address);
         std::unique_ptr<UdpPort> port = std::move(prepared.ports[pair.a]);
         if (auto connected = port->connect(there, same_host); !connected) {
             problems += "; " + connected.error().sentence;

@@ -13,6 +13,7 @@
 
 #include "ka/rmmt.hpp"
 #include "links/range_set.hpp"
+#include "links/ring.hpp"
 #include "links/transport.hpp"
 #include "na/nic_agent.hpp"
 
@@ -134,7 +135,9 @@ class Session final : public links::StreamClient {
     [[nodiscard]] Outgoing& operation(std::uint64_t number) noexcept {
         return operations_[number - first_operation_];
     }
-    void add_operation(Outgoing&& added);
+    /// A new one at the end of the stream, to be filled in; added() counts it.
+    [[nodiscard]] Outgoing& new_operation();
+    void added(const Outgoing& operation) noexcept;
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
@@ -175,7 +178,7 @@ class Session final : public links::StreamClient {
     ka::CachedRegion send_cache_;
     ka::CachedRegion receive_cache_;
 
-    std::deque<Outgoing> operations_;    ///< not delivered yet
+    links::Ring<Outgoing> operations_;   ///< not delivered yet
     std::uint64_t first_operation_ = 0;  ///< number of the front one
     std::uint64_t next_operation_ = 0;   ///< number of the next to be made
     std::uint64_t unsent_operation_ = 0;
@@ -187,8 +190,8 @@ class Session final : public links::StreamClient {
     std::size_t served_reads_ = 0;
 
     std::uint64_t next_delivery_ = 0;
-    std::deque<Incoming> incoming_;  ///< from next_delivery_ on
-    std::deque<TakenReceive> taken_;
+    links::Ring<Incoming> incoming_;  ///< from next_delivery_ on
+    links::Ring<TakenReceive> taken_;
     std::uint64_t receives_taken_ = 0;
     std::uint64_t receives_delivered_ = 0;
 

@@ -76,7 +76,8 @@ bool Session::take_receive() {
     WorkQueue& queue = queues_->receive;
     if (!queue.has_work()) return false;
     const ChainHead head = decode_head(queue.pds.at(0));
-    TakenReceive& taken = taken_.emplace_back();
+    TakenReceive& taken = taken_.push();
+    taken.segments.clear();
     taken.capacity = head.length;
     for (std::uint32_t i = 0; i < head.segments; ++i)
         taken.segments.add(queue.pds.at(1 + i));
@@ -96,7 +97,7 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
     }
     if (number == next_delivery_ && take_plain(frame, payload)) return true;
     while (incoming_.size() <= number - next_delivery_)
-        incoming_.emplace_back();
+        incoming_.push() = Incoming{};
     Incoming& incoming = incoming_[number - next_delivery_];
     if (!incoming.begun) {
         switch (begin(incoming, frame, number == next_delivery_)) {
@@ -367,12 +368,13 @@ void Session::deliver_read_request(const Incoming& incoming) {
         return;
     }
     ++served_reads_;
-    Outgoing answer;
+    Outgoing& answer = new_operation();
     answer.type = wire::FrameType::ReadData;
     answer.length = incoming.total;
     answer.receive = next_delivery_;
     if (incoming.total != 0) answer.segments.add(source);
-    add_operation(std::move(answer));
+    answer.remote = {};
+    added(answer);
 }
 
 void Session::deliver_read_data(const Incoming& incoming) {
@@ -394,7 +396,8 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
         incoming_.clear();
         next_delivery_ = number;
         if (frame.offset != 0) return true;  // its beginning is missing
-        Incoming& begun = incoming_.emplace_back();
+        Incoming& begun = incoming_.push();
+        begun = Incoming{};
         begun.type = frame.type;
         begun.total = frame.total;
         begun.has_immediate = frame.has_immediate();

@@ -41,9 +41,17 @@ std::uint64_t Session::pending_bytes() const {
     return std::max<std::uint64_t>(pending_bytes_, 1);
 }
 
-void Session::add_operation(Outgoing&& added) {
-    pending_bytes_ += weight(added.length);
-    operations_.push_back(std::move(added));
+Session::Outgoing& Session::new_operation() {
+    Outgoing& op = operations_.push();
+    op.has_immediate = false;
+    op.has_entry = false;
+    op.receive = 0;
+    op.segments.clear();
+    return op;
+}
+
+void Session::added(const Outgoing& operation) noexcept {
+    pending_bytes_ += weight(operation.length);
     ++next_operation_;
 }
 
@@ -60,13 +68,13 @@ void Session::take_sends() {
             news_ = true;
             continue;
         }
-        Outgoing op;
+        Outgoing& op = new_operation();
         op.length = head.length;
         op.immediate = head.immediate;
         op.has_immediate = (head.flags & pd_immediate) != 0;
         op.has_entry = true;
         std::uint32_t first = 1;
-        if (head.has_address()) op.remote = queue.pds.at(first++);
+        op.remote = head.has_address() ? queue.pds.at(first++) : PhysicalDescriptor{};
         for (std::uint32_t i = 0; i < head.segments; ++i)
             op.segments.add(queue.pds.at(first + i));
         op.entry = queue.start();
@@ -85,8 +93,7 @@ void Session::take_sends() {
                 read.operation = next_operation_;
                 read.entry = op.entry;
                 read.length = head.length;
-                read.segments = std::move(op.segments);
-                op.segments = {};
+                read.segments = std::exchange(op.segments, {});
                 reads_.push_back(std::move(read));
                 op.remote.length = op.length;
                 op.length = 0;
@@ -101,7 +108,7 @@ void Session::take_sends() {
         }
         if (op.type == wire::FrameType::Send || (op.has_immediate && !reads))
             op.receive = receives_used_++;
-        add_operation(std::move(op));
+        added(op);
     }
 }
 

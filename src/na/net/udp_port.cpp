@@ -35,7 +35,7 @@ constexpr std::size_t receive_bytes = 65536;
 constexpr std::size_t gathered_bytes = 2048;
 constexpr std::size_t separate_packets = 16;
 constexpr std::uint32_t crowd = 4;
-constexpr std::uint32_t most_lone_needed = 1U << 16;
+constexpr std::uint32_t most_lone_needed = 256;
 
 /// The largest datagram less its header, IPv4 or IPv6.
 constexpr std::uint32_t most_datagram_bytes(Family family) {
@@ -193,7 +193,7 @@ Received receive_message(int socket, std::byte* buffer, sockaddr_storage* source
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    Received result{::recvmsg(socket, &message, MSG_DONTWAIT), 0};
+    Received result{syscall(SYS_recvmsg, socket, &message, MSG_DONTWAIT), 0};
     if (result.bytes <= 0 || message.msg_controllen == 0) return result;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header))
@@ -438,7 +438,7 @@ SendOutcome UdpPort::send_one(std::span<const iovec> parts, std::size_t bytes) {
             msghdr message{};
             message.msg_iov = const_cast<iovec*>(parts.data());
             message.msg_iovlen = parts.size();
-            sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT);
+            sent = syscall(SYS_sendmsg, socket_.get(), &message, MSG_DONTWAIT);
         }
         if (sent >= 0) [[likely]]
             return SendOutcome::Sent;
@@ -485,7 +485,7 @@ SendOutcome UdpPort::send_train(std::span<const iovec> parts, std::size_t bytes,
         }
         ssize_t sent;
         do
-            sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT);
+            sent = syscall(SYS_sendmsg, socket_.get(), &message, MSG_DONTWAIT);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) [[unlikely]] {
             const int error_number = errno;
