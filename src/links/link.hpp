@@ -251,4 +251,165 @@ void Link::lose_all(Lost lost) {
     drop_settled();
 }
 
+namespace detail {
+inline constexpr std::size_t most_received_ranges = 64;
+inline constexpr std::uint32_t most_reordering = 256;
+/// Lost packets are remembered for so many further ones, in case they come after all.
+inline constexpr std::uint64_t remembered_losses = 1024;
+}  // namespace detail
+
+// ---- what every packet passes through -----------------------------------------------------------
+
+inline std::uint32_t Link::room(Nanoseconds now) const noexcept {
+    if (now < full_until_ || now < paced_until_ || in_flight_ >= window_) return 0;
+    return window_ - in_flight_;
+}
+
+inline void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
+    SentPacket& packet = sent_.push();
+    packet.idle = false;
+    packet.state = SentPacket::State::OnTheWay;
+    packet.sent = now;
+    packet.span = span;
+    packet.bytes = bytes;
+    ++next_number_;
+    ++counters_.sent_packets;
+    counters_.sent_bytes += bytes;
+    if (span.empty()) {
+        packet.state = SentPacket::State::Acknowledged;  // nothing depends on it
+        if (in_flight_ == 0) drop_settled();
+        return;
+    }
+    if (in_flight_ == 0) {
+        last_activity_ = now;
+        acknowledged_at_ = now;
+    }
+    packet.acknowledged_bytes = acknowledged_bytes_;
+    packet.acknowledged_at = acknowledged_at_;
+    in_flight_ += bytes;
+    window_limited_ = in_flight_ + limits_.packet_bytes > window_ / 2;
+    // A queue stands somewhere: no faster than it drains.
+    if (smoothed_rtt_ > 2 * least_rtt_ + 1'000'000 && least_rtt_ != 0) {
+        const auto drain = static_cast<Nanoseconds>(static_cast<double>(bytes) *
+                                                    static_cast<double>(smoothed_rtt_) /
+                                                    (1.25 * static_cast<double>(window_)));
+        const Nanoseconds burst = 4'000'000;
+        paced_until_ = std::max(paced_until_, now - burst) + drain;
+    }
+}
+
+inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanoseconds now,
+                               Nanoseconds delay) {
+    begin = std::max(begin, sent_base_);
+    end = std::min(end, next_number_);
+    std::uint32_t bytes = 0;
+    for (std::uint64_t number = begin; number < end; ++number) {
+        SentPacket& packet = at(number);
+        if (packet.state == SentPacket::State::Acknowledged) continue;
+        if (packet.state == SentPacket::State::Lost) {
+            // It was only late: be more patient, and take the window's cut back.
+            packet.state = SentPacket::State::Acknowledged;
+            ++counters_.spurious_losses;
+            if (largest_acknowledged_ > number)
+                reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                    largest_acknowledged_ - number + 1, reordering_, detail::most_reordering));
+            window_ = std::max(window_, window_before_loss_);
+            continue;
+        }
+        packet.state = SentPacket::State::Acknowledged;
+        in_flight_ -= packet.bytes;
+        bytes += packet.bytes;
+        acknowledged_bytes_ += packet.bytes;
+        loss_share_ -= loss_share_ / 1024;
+        if (!any_acknowledged_ || number > largest_acknowledged_) {
+            if (number + 1 == end) {
+                const Nanoseconds rtt = now - packet.sent;
+                measured_rtt(rtt > delay ? rtt - delay : rtt);
+                const Nanoseconds span = now - packet.acknowledged_at;
+                if (span > 0 && !packet.idle) {
+                    const double sample =
+                        static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) * 1e9 /
+                        static_cast<double>(span);
+                    rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) / 8;
+                }
+            }
+            largest_acknowledged_ = number;
+            any_acknowledged_ = true;
+        }
+    }
+    if (bytes == 0) return;
+    acknowledged_at_ = now;
+    last_activity_ = now;
+    timeouts_in_a_row_ = 0;
+    if (!window_limited_) return;
+    if (window_ < slow_start_limit_) {
+        window_ += bytes;
+        if (least_rtt_ != 0 && smoothed_rtt_ > 2 * least_rtt_ + 1'000'000)
+            slow_start_limit_ = window_;  // a queue builds up
+    } else {
+        // One packet more for each window that was acknowledged.
+        grown_bytes_ += bytes;
+        if (grown_bytes_ >= window_) {
+            grown_bytes_ -= window_;
+            window_ += limits_.packet_bytes;
+        }
+    }
+    window_ = std::min(window_, limits_.window_bytes);
+}
+
+inline void Link::measured_rtt(Nanoseconds rtt) noexcept {
+    rtt = std::max<Nanoseconds>(rtt, 1);
+    if (smoothed_rtt_ == 0) {
+        smoothed_rtt_ = rtt;
+        rtt_variation_ = rtt / 2;
+        least_rtt_ = rtt;
+        return;
+    }
+    least_rtt_ = std::min(least_rtt_, rtt);
+    const Nanoseconds difference = smoothed_rtt_ > rtt ? smoothed_rtt_ - rtt : rtt - smoothed_rtt_;
+    rtt_variation_ += (difference - rtt_variation_) / 4;
+    smoothed_rtt_ += (rtt - smoothed_rtt_) / 8;
+    if (smoothed_rtt_ < 1) smoothed_rtt_ = 1;
+}
+
+inline void Link::drop_settled() noexcept {
+    while (!sent_.empty()) {
+        const SentPacket& packet = sent_.front();
+        const bool remembered = packet.state == SentPacket::State::Lost &&
+                                sent_base_ + detail::remembered_losses > largest_acknowledged_;
+        if (packet.state == SentPacket::State::OnTheWay || remembered) break;
+        sent_.pop_front();
+        ++sent_base_;
+    }
+    // A lost packet in front must not keep all the others.
+    if (sent_.size() > 4 * detail::remembered_losses + limits_.window_bytes / 64)
+        while (!sent_.empty() && sent_.front().state != SentPacket::State::OnTheWay) {
+            sent_.pop_front();
+            ++sent_base_;
+        }
+}
+
+inline bool Link::has_received(std::uint64_t number) const noexcept {
+    return number < received_floor_ || received_.contains(number);
+}
+
+inline bool Link::received(std::uint64_t number, std::uint32_t bytes, Nanoseconds now) {
+    if (number < received_floor_ || !received_.add(number, number + 1)) {
+        ++counters_.duplicate_packets;
+        return false;
+    }
+    if (received_.ranges().size() > detail::most_received_ranges) {
+        received_.keep_last(detail::most_received_ranges);
+        received_floor_ = received_.ranges().front().begin;
+    }
+    ++counters_.received_packets;
+    counters_.received_bytes += bytes;
+    if (number >= largest_received_) {
+        largest_received_ = number;
+        largest_received_at_ = now;
+    }
+    last_heard_ = now;
+    return true;
+}
+
 }  // namespace via::links
