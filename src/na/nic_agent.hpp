@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,18 +36,21 @@ inline constexpr std::uint32_t reliable_reception = 0x4;
 /// A NIC's address as programs see it: how long it is depends on the device.
 class NicAddress {
   public:
-    NicAddress() = default;
+    constexpr NicAddress() = default;
     template <std::size_t count>
-    NicAddress(const std::array<std::uint8_t, count>& bytes) noexcept  // NOLINT: as it is
+    constexpr NicAddress(const std::array<std::uint8_t, count>& bytes) noexcept  // NOLINT: as it is
         : length_(count) {
         static_assert(count <= ka::max_host_address_bytes);
         std::copy_n(bytes.begin(), count, bytes_.begin());
     }
-    explicit NicAddress(std::span<const std::uint8_t> bytes) noexcept
+    constexpr explicit NicAddress(std::span<const std::uint8_t> bytes) noexcept
         : length_(std::min(bytes.size(), ka::max_host_address_bytes)) {
         std::copy_n(bytes.begin(), length_, bytes_.begin());
     }
+    constexpr NicAddress(std::initializer_list<std::uint8_t> bytes) noexcept
+        : NicAddress(std::span<const std::uint8_t>(bytes.begin(), bytes.size())) {}
     [[nodiscard]] std::size_t size() const noexcept { return length_; }
+    [[nodiscard]] std::uint8_t operator[](std::size_t i) const noexcept { return bytes_[i]; }
     [[nodiscard]] const std::uint8_t* data() const noexcept { return bytes_.data(); }
     [[nodiscard]] const std::uint8_t* begin() const noexcept { return bytes_.data(); }
     [[nodiscard]] const std::uint8_t* end() const noexcept { return bytes_.data() + length_; }
