@@ -6,16 +6,15 @@
 #include <cstring>
 
 #include "wire/crc32c_hardware.hpp"
+#include "wire/crc32c_polynomial.hpp"
 
-#if VIA_CRC32C_HARDWARE && defined(__aarch64__)
+#if VIA_CRC32C_ARM
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
 namespace via::wire {
 namespace {
-
-constexpr std::uint32_t polynomial = 0x82F63B78U;  // reflected
 
 /// table[0] is the CRC of one byte, table[k] that of the byte and k zero bytes after it: so eight
 /// bytes are looked up side by side (slicing by eight).
@@ -24,7 +23,7 @@ constexpr auto make_tables() {
     for (std::uint32_t i = 0; i < 256; ++i) {
         std::uint32_t value = i;
         for (int bit = 0; bit < 8; ++bit)
-            value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0U);
+            value = (value >> 1) ^ ((value & 1) != 0 ? crc32c_polynomial : 0U);
         table[0][i] = value;
     }
     for (std::size_t k = 1; k < 8; ++k)
@@ -64,25 +63,44 @@ std::uint32_t run(std::uint32_t seed, unsigned char* to, const unsigned char* fr
     return ~value;
 }
 
-bool ask_processor() noexcept {
-#if VIA_CRC32C_HARDWARE && defined(__aarch64__)
+constexpr Crc32cWay portable_way = {"portable", crc32c_portable, crc32c_copy_portable};
+
+/// Best first.
+struct Ways {
+    std::array<Crc32cWay, 3> way{};
+    std::size_t count = 0;
+
+    void add(const Crc32cWay& one) { way[count++] = one; }
+};
+
+Ways ask_processor() noexcept {
+    Ways ways;
+#if VIA_CRC32C_ARM
+    const unsigned long has = getauxval(AT_HWCAP);
     constexpr unsigned long needed = HWCAP_CRC32 | HWCAP_PMULL;
-    return (getauxval(AT_HWCAP) & needed) == needed;
-#elif VIA_CRC32C_HARDWARE
+    if ((has & needed) == needed) {
+        if ((has & HWCAP_SHA3) != 0) ways.add({"arm-sha3", crc32c_arm_sha3, crc32c_copy_arm_sha3});
+        ways.add({"arm", crc32c_arm, crc32c_copy_arm});
+    }
+#elif VIA_CRC32C_X86
     __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0;
-#else
-    return false;
+    if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0)
+        ways.add({"x86", crc32c_x86, crc32c_copy_x86});
 #endif
+    ways.add(portable_way);
+    return ways;
 }
 
-// Whoever comes before it is set takes the portable way, which says the same.
-const bool is_hardware = ask_processor();
+// Whoever comes before the processor is asked takes the portable way, which says the same.
+constinit Crc32cWay chosen = portable_way;
+
+[[maybe_unused]] const bool is_chosen = (chosen = crc32c_ways().front(), true);
 
 }  // namespace
 
-bool crc32c_is_hardware() noexcept {
-    return is_hardware;
+std::span<const Crc32cWay> crc32c_ways() noexcept {
+    static const Ways ways = ask_processor();
+    return {ways.way.data(), ways.count};
 }
 
 std::uint32_t crc32c_portable(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
@@ -96,20 +114,12 @@ std::uint32_t crc32c_copy_portable(std::uint32_t seed, void* to, const void* fro
 }
 
 std::uint32_t crc32c(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-#if VIA_CRC32C_HARDWARE
-    if (is_hardware) [[likely]]
-        return crc32c_hardware(seed, data, bytes);
-#endif
-    return crc32c_portable(seed, data, bytes);
+    return chosen.check(seed, data, bytes);
 }
 
 std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
                           std::size_t bytes) noexcept {
-#if VIA_CRC32C_HARDWARE
-    if (is_hardware) [[likely]]
-        return crc32c_copy_hardware(seed, to, from, bytes);
-#endif
-    return crc32c_copy_portable(seed, to, from, bytes);
+    return chosen.copy(seed, to, from, bytes);
 }
 
 }  // namespace via::wire

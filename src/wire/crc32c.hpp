@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace via::wire {
 
@@ -23,7 +24,13 @@ namespace via::wire {
 [[nodiscard]] std::uint32_t crc32c_copy_portable(std::uint32_t seed, void* to, const void* from,
                                                  std::size_t bytes) noexcept;
 
-/// Has this processor what the fast way needs?
-[[nodiscard]] bool crc32c_is_hardware() noexcept;
+/// One way to do both. The last that a processor can go is the portable one, the first is taken.
+struct Crc32cWay {
+    const char* name;
+    std::uint32_t (*check)(std::uint32_t seed, const void* data, std::size_t bytes) noexcept;
+    std::uint32_t (*copy)(std::uint32_t seed, void* to, const void* from,
+                          std::size_t bytes) noexcept;
+};
+[[nodiscard]] std::span<const Crc32cWay> crc32c_ways() noexcept;
 
 }  // namespace via::wire

@@ -24,13 +24,7 @@ std::uint32_t reference(std::uint32_t seed, const unsigned char* data, std::size
     return ~value;
 }
 
-struct Way {
-    const char* name;
-    std::uint32_t (*check)(std::uint32_t, const void*, std::size_t) noexcept;
-    std::uint32_t (*copy)(std::uint32_t, void*, const void*, std::size_t) noexcept;
-};
-
-class Crc32c : public testing::TestWithParam<Way> {
+class Crc32c : public testing::TestWithParam<Crc32cWay> {
   protected:
     static std::vector<unsigned char> random_bytes(std::size_t count) {
         std::mt19937 random(20261115);
@@ -95,6 +89,40 @@ TEST_P(Crc32c, LongDataIsRight) {
     }
 }
 
+// The fast ways go in rounds of 128 or 192 bytes and in pieces of at most 64 rounds, and treat what
+// is over in several ways: so every length up to a full packet, and those around the ends of
+// pieces.
+TEST_P(Crc32c, EveryEndOfARoundAndOfAPieceIsRight) {
+    const std::uint32_t seed = 0xC0FFEE01U;
+    const std::size_t alignment = 3;
+    const std::size_t longest = 3 * 64 * 192 + 700;
+    const auto bytes = random_bytes(alignment + longest);
+    // What the reference gives for each length, in one pass.
+    std::vector<std::uint32_t> expected(longest + 1, seed);
+    for (std::size_t length = 1; length <= longest; ++length)
+        expected[length] =
+            reference(expected[length - 1], bytes.data() + alignment + length - 1, 1);
+
+    std::vector<unsigned char> copy(longest + 1);
+    const auto try_length = [&](std::size_t length) {
+        ASSERT_EQ(check(seed, bytes.data() + alignment, length), expected[length]) << length;
+        copy.assign(copy.size(), 0xA5);
+        ASSERT_EQ(GetParam().copy(seed, copy.data(), bytes.data() + alignment, length),
+                  expected[length])
+            << length;
+        ASSERT_TRUE(std::equal(copy.begin(), copy.begin() + static_cast<std::ptrdiff_t>(length),
+                               bytes.begin() + alignment))
+            << length;
+        ASSERT_EQ(copy[length], 0xA5) << length;
+    };
+    for (std::size_t length = 0; length <= 1600; ++length)
+        ASSERT_NO_FATAL_FAILURE(try_length(length));
+    for (std::size_t pieces = 1; pieces <= 3; ++pieces)
+        for (std::size_t length = pieces * 64 * 192 - 200; length <= pieces * 64 * 192 + 400;
+             ++length)
+            ASSERT_NO_FATAL_FAILURE(try_length(length));
+}
+
 TEST_P(Crc32c, ContinuesWhereItStopped) {
     const auto bytes = random_bytes(600);
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
@@ -116,31 +144,45 @@ TEST_P(Crc32c, SeesEveryChangedBitAndAnotherSeed) {
     }
 }
 
-// The first is whatever this processor has; where it has nothing both are the same.
-INSTANTIATE_TEST_SUITE_P(, Crc32c,
-                         testing::Values(Way{"chosen", crc32c, crc32c_copy},
-                                         Way{"portable", crc32c_portable, crc32c_copy_portable}),
+INSTANTIATE_TEST_SUITE_P(, Crc32c, testing::ValuesIn(crc32c_ways()), [](const auto& test) {
+    std::string name = test.param.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+});
+
+// And what the others call takes one of them.
+INSTANTIATE_TEST_SUITE_P(Chosen, Crc32c, testing::Values(Crc32cWay{"chosen", crc32c, crc32c_copy}),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Crc32cHardware, IsUsedExactlyWhereTheKernelSaysTheProcessorHasIt) {
+TEST(Crc32cWays, AreExactlyThoseOfWhichTheKernelSaysTheProcessorHasThem) {
+    struct Needed {
+        std::string way;
+        std::vector<std::string> words;
+    };
 #if defined(__aarch64__)
-    const std::vector<std::string> needed = {" crc32", " pmull"};
+    const std::vector<Needed> all = {{"arm-sha3", {" crc32", " pmull", " sha3"}},
+                                     {"arm", {" crc32", " pmull"}}};
 #elif defined(__x86_64__)
-    const std::vector<std::string> needed = {" sse4_2", " pclmulqdq"};
+    const std::vector<Needed> all = {{"x86", {" sse4_2", " pclmulqdq"}}};
 #else
-    EXPECT_FALSE(crc32c_is_hardware());
-    GTEST_SKIP() << "no fast way for this kind of processor";
-    const std::vector<std::string> needed;
+    const std::vector<Needed> all;
 #endif
     std::ifstream file("/proc/cpuinfo");
     std::string line;
     while (std::getline(file, line))
         if (line.starts_with("Features") || line.starts_with("flags")) break;
-    if (!file) GTEST_SKIP() << "/proc/cpuinfo does not tell what the processor has";
-    const bool has = std::all_of(needed.begin(), needed.end(), [&](const std::string& word) {
-        return (line + " ").find(word + " ") != std::string::npos;
-    });
-    EXPECT_EQ(crc32c_is_hardware(), has) << line;
+    if (!all.empty() && !file) GTEST_SKIP() << "/proc/cpuinfo does not tell what the processor has";
+    std::vector<std::string> expected;
+    for (const Needed& needed : all)
+        if (std::all_of(needed.words.begin(), needed.words.end(), [&](const std::string& word) {
+                return (line + " ").find(word + " ") != std::string::npos;
+            }))
+            expected.push_back(needed.way);
+    expected.emplace_back("portable");
+    std::vector<std::string> ways;
+    for (const Crc32cWay& way : crc32c_ways())
+        ways.emplace_back(way.name);
+    EXPECT_EQ(ways, expected) << line;
 }
 
 }  // namespace

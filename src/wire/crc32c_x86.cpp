@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This file alone is compiled for processors with CRC and carry-less multiplication, so it includes
-// nothing whose inline functions another file might get from here.
+// This file alone is compiled for processors with SSE4.2 and PCLMULQDQ, so it includes nothing
+// whose inline functions another file might get from here.
 //
 // Long data is folded: eight accumulators of 16 bytes each walk over the data side by side. To step
 // over 128 bytes, an accumulator is multiplied by x^1024 modulo the polynomial, which leaves 16
@@ -8,84 +8,17 @@
 // folded into one, and the CRC instruction takes its remainder.
 #include "wire/crc32c_hardware.hpp"
 
-#if VIA_CRC32C_HARDWARE
+#if VIA_CRC32C_X86
 
-#if defined(__aarch64__)
-#include <arm_acle.h>
-#include <arm_neon.h>
-#else
 #include <nmmintrin.h>
 #include <wmmintrin.h>
-#endif
+
+#include "wire/crc32c_polynomial.hpp"
 
 namespace via::wire {
 namespace {
 
 using Byte = unsigned char;
-
-/// x^n modulo the polynomial; bit i stands for x^(31-i).
-constexpr std::uint32_t power_of_x(unsigned n) {
-    std::uint32_t value = 0x80000000U;
-    for (unsigned i = 0; i < n; ++i)
-        value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78U : 0U);
-    return value;
-}
-
-/// What multiplies the two halves of an accumulator to carry it over `bytes`. The product of two
-/// reflected words is one x too large, hence the -1; the first half stands 64 bits higher.
-struct Step {
-    std::uint64_t first;
-    std::uint64_t second;
-};
-constexpr Step step_over(unsigned bytes) {
-    return {static_cast<std::uint64_t>(power_of_x(bytes * 8 + 64 - 1)) << 32,
-            static_cast<std::uint64_t>(power_of_x(bytes * 8 - 1)) << 32};
-}
-
-#if defined(__aarch64__)
-
-using Vector = uint8x16_t;
-
-inline Vector load(const Byte* from) {
-    return vld1q_u8(from);
-}
-inline void store(Byte* to, Vector value) {
-    vst1q_u8(to, value);
-}
-inline Vector vector_of(std::uint64_t first, std::uint64_t second) {
-    return vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(first), vcreate_u64(second)));
-}
-inline Vector add(Vector a, Vector b) {
-    return veorq_u8(a, b);
-}
-inline Vector multiply(Vector value, Vector step) {
-    const poly64x2_t a = vreinterpretq_p64_u8(value);
-    const poly64x2_t b = vreinterpretq_p64_u8(step);
-    const Vector first = vreinterpretq_u8_p128(vmull_p64(
-        static_cast<poly64_t>(vgetq_lane_p64(a, 0)), static_cast<poly64_t>(vgetq_lane_p64(b, 0))));
-    return add(first, vreinterpretq_u8_p128(vmull_high_p64(a, b)));
-}
-inline std::uint64_t first_half(Vector value) {
-    return vgetq_lane_u64(vreinterpretq_u64_u8(value), 0);
-}
-inline std::uint64_t second_half(Vector value) {
-    return vgetq_lane_u64(vreinterpretq_u64_u8(value), 1);
-}
-inline std::uint32_t crc(std::uint32_t value, std::uint64_t data) {
-    return __crc32cd(value, data);
-}
-inline std::uint32_t crc(std::uint32_t value, std::uint32_t data) {
-    return __crc32cw(value, data);
-}
-inline std::uint32_t crc(std::uint32_t value, std::uint16_t data) {
-    return __crc32ch(value, data);
-}
-inline std::uint32_t crc(std::uint32_t value, Byte data) {
-    return __crc32cb(value, data);
-}
-
-#else
-
 using Vector = __m128i;
 
 inline Vector load(const Byte* from) {
@@ -122,9 +55,7 @@ inline std::uint32_t crc(std::uint32_t value, Byte data) {
     return _mm_crc32_u8(value, data);
 }
 
-#endif
-
-inline Vector vector_of(Step step) {
+inline Vector vector_of(Crc32cStep step) {
     return vector_of(step.first, step.second);
 }
 
@@ -209,12 +140,12 @@ inline std::uint32_t run(std::uint32_t seed, Cursor<copies> data) {
 
 }  // namespace
 
-std::uint32_t crc32c_hardware(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
+std::uint32_t crc32c_x86(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
     return run(seed, Cursor<false>{nullptr, static_cast<const Byte*>(data), bytes});
 }
 
-std::uint32_t crc32c_copy_hardware(std::uint32_t seed, void* to, const void* from,
-                                   std::size_t bytes) noexcept {
+std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
+                              std::size_t bytes) noexcept {
     return run(seed, Cursor<true>{static_cast<Byte*>(to), static_cast<const Byte*>(from), bytes});
 }
 
