@@ -27,6 +27,18 @@ void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 #endif
 
+/// Pieces of one message that lie apart from each other. Of more than that only those are taken
+/// that close a gap: memory for them is bounded, whatever a peer sends.
+constexpr std::size_t most_pieces = 1024;
+
+bool crumbles(const links::RangeSet& got, const wire::DataFrame& frame) noexcept {
+    if (got.ranges().size() < most_pieces) return false;
+    return std::none_of(got.ranges().begin(), got.ranges().end(), [&](const auto& range) {
+        return range.begin <= std::uint64_t{frame.offset} + frame.length &&
+               range.end >= frame.offset;
+    });
+}
+
 }  // namespace
 
 void Session::violation(const char* what) {
@@ -91,7 +103,8 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
     if (!queues_->reliable()) return take_unreliable(frame, payload);
     const std::uint64_t number = wire::expand(frame.message, next_delivery_);
     if (number < next_delivery_) return true;  // it has come before
-    if (number - next_delivery_ >= most_operations) {
+    // Answers to reads come on top of what the peer's program has posted.
+    if (number - next_delivery_ >= most_operations + most_served_reads) {
         violation("more operations under way than agreed");
         return false;
     }
@@ -114,6 +127,12 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
         return false;
     }
     if (incoming.complete) return true;
+    if (incoming.type == wire::FrameType::Send && !incoming.no_receive &&
+        incoming.receive < receives_delivered_) {
+        violation("a message for a receive that another one has taken");
+        return false;
+    }
+    if (crumbles(incoming.got, frame)) return false;
     place(incoming, frame, payload);
     if (incoming.complete && number == next_delivery_) deliver_ready();
     return true;

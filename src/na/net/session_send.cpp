@@ -181,10 +181,12 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
     frame.handle = op.remote.handle;
     wire::encode(train.append(header), frame);
     any = true;
+    const std::uint32_t room = train.room();
     if (bytes != 0 && !refer_segments(train, op, begin, bytes)) {
         // The frame stays, with bytes that nobody will look at: the connection ends, or, where
-        // messages may be lost, this one is.
-        std::memset(train.append(bytes), 0, bytes);
+        // messages may be lost, this one is. Segments before the bad one are in it already.
+        const std::uint32_t missing = bytes - (room - train.room());
+        std::memset(train.append(missing), 0, missing);
         fail_send(number, status_protection);
     }
     begin += bytes;

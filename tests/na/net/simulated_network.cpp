@@ -101,6 +101,7 @@ links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
 
 void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet) {
     const LinkFaults& faults = faults_[link];
+    if (on_packet) on_packet(from, link, packet);
     if (cut_[link][from] || happens(faults.drop)) return;
     if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
     if (happens(faults.corrupt))

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -60,6 +61,8 @@ class SimulatedNetwork {
         cut_[link][direction] = closed;
     }
     [[nodiscard]] LinkFaults& faults(std::size_t link) noexcept { return faults_[link]; }
+    /// Called with every packet that a side sends: side, link, packet.
+    std::function<void(std::size_t, std::size_t, std::span<const std::byte>)> on_packet;
     /// The side does nothing until then.
     void freeze(std::size_t side, Nanoseconds until) { frozen_[side] = until; }
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// make_packet_corpus <folder>: the seeds of packet_fuzz and connection_fuzz, from the packets of
+// simulated connections. Run it again when the packets' format changes.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "na/net/simulated_network.hpp"
+
+using namespace via;
+using namespace via::test;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+void write_file(const std::filesystem::path& path, const Bytes& bytes) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+}
+
+void append(Bytes& to, std::span<const std::byte> bytes) {
+    to.insert(to.end(), bytes.begin(), bytes.end());
+}
+template <class Number>
+void append_number(Bytes& to, Number value) {
+    append(to, std::as_bytes(std::span(&value, 1)));
+}
+
+/// Calls `each(type, data frame, payload)` for all frames; the last two count for data only.
+template <class Each>
+void for_each_frame(std::span<const std::byte> body, Each each) {
+    wire::FrameReader reader(body);
+    while (const auto type = reader.next()) {
+        wire::AcknowledgementFrame acknowledgement;
+        wire::PingFrame ping;
+        wire::CloseFrame goodbye;
+        wire::DataFrame data;
+        std::span<const std::byte> payload;
+        bool taken = false;
+        if (*type == wire::FrameType::Acknowledgement)
+            taken = reader.take(acknowledgement);
+        else if (*type == wire::FrameType::Ping || *type == wire::FrameType::Pong)
+            taken = reader.take(ping);
+        else if (*type == wire::FrameType::Close || *type == wire::FrameType::Closed)
+            taken = reader.take(goodbye);
+        else
+            taken = reader.take(data, payload);
+        if (!taken) return;
+        each(*type, data, payload);
+    }
+}
+
+/// Addresses differ from run to run: an offset and a small number stand for them.
+void replace_targets(std::span<std::byte> body) {
+    for_each_frame(body, [&](wire::FrameType type, const wire::DataFrame& data,
+                             std::span<const std::byte> payload) {
+        if (type < wire::FrameType::Send || !data.has_target()) return;
+        std::byte* target = body.data() + (payload.data() - body.data()) - 12;
+        wire::store(target, std::uint64_t{64});
+        wire::store(target + 8, std::uint32_t{0});
+    });
+}
+
+/// What the packet is about: the types of its frames.
+std::string name_of_packet(std::span<const std::byte> body) {
+    static constexpr std::array names{
+        "pad",  "acknowledgement", "ping",         "pong",     "close", "closed", "6", "7",
+        "send", "write",           "read-request", "read-data"};
+    std::string name;
+    for_each_frame(body, [&](wire::FrameType type, const auto&, auto) {
+        if (name.size() > 40) return;
+        if (!name.empty()) name += '+';
+        name += names.at(static_cast<std::size_t>(type));
+    });
+    return name;
+}
+
+void record(const std::filesystem::path& folder, std::uint32_t reliability, std::uint8_t level) {
+    NetworkOptions options;
+    options.links = 2;
+    options.reliability = reliability;
+    options.faults.drop = 300;
+    options.faults.delay = 100 * microsecond;
+    SimulatedNetwork network(5, options);
+    // The script of a victim at side 0: the first byte says which level, what comes from side 1 is
+    // its packets, what the program does itself goes between them.
+    Bytes script;
+    append_number(script, level);
+    std::map<std::string, Bytes> packets;
+    network.on_packet = [&](std::size_t from, std::size_t link, std::span<const std::byte> packet) {
+        Bytes copy(packet.begin(), packet.end());
+        const std::span body = std::span(copy).subspan(wire::PacketHeader::bytes);
+        replace_targets(body);
+        const std::string name = name_of_packet(body);
+        if (!name.empty()) packets.emplace(name, copy);
+        if (from == 1 && script.size() < 6'000) {
+            append_number(script, static_cast<std::uint8_t>(link == 0 ? 0 : 3));
+            append_number(script, static_cast<std::uint16_t>(body.size()));
+            append(script, body);
+            append_number(script, std::uint8_t{15});  // the victim polls
+        }
+    };
+    Bytes memory(64 * 1024);
+    const std::uint32_t handle = SimulatedNetwork::register_memory(
+        memory.data(), memory.size(), ka::right_rdma_read | ka::right_rdma_write);
+    network.run(20 * millisecond, [] { return false; });
+    const auto part = [&](std::size_t bytes) { return std::span(memory).first(bytes); };
+    for (std::uint64_t round = 0; round < 3; ++round) {
+        for (std::size_t side = 0; side < 2; ++side) {
+            auto& one = network.side(side);
+            for (std::uint64_t i = 0; i < 3; ++i)
+                one.post_receive(part(4096), handle, i);
+            one.post_send(part(40), handle, std::nullopt, 1);
+            one.post_send(part(round == 0 ? 0 : 1'900), handle, 7, 2);
+            one.post_write(part(100), handle, memory.data(), handle, std::nullopt, 3);
+            one.post_write(part(10), handle, memory.data(), handle, 9, 4);
+            if (reliability != na::unreliable)
+                one.post_read(part(50), handle, memory.data(), handle, 5);
+        }
+        // The same in the script.
+        for (int i = 0; i < 3; ++i) {
+            append_number(script, std::uint8_t{6});
+            append_number(script, std::uint16_t{0});
+            append_number(script, std::uint16_t{4095});
+        }
+        append_number(script, std::uint8_t{8});
+        append_number(script, std::uint8_t{0});
+        append_number(script, std::uint16_t{0});
+        append_number(script, std::uint16_t{39});
+        if (reliability != na::unreliable) {
+            append_number(script, std::uint8_t{9});
+            append_number(script, std::uint8_t{4});
+            append_number(script, std::uint16_t{0});
+            append_number(script, std::uint16_t{49});
+            append_number(script, std::uint32_t{0});
+        }
+        append_number(script, std::uint8_t{15});
+        network.poll(0);
+        network.poll(1);
+        network.run(30 * millisecond, [] { return false; });
+    }
+    network.run(1'200 * millisecond, [] { return false; });  // idle links are pinged
+    network.side(1).session.detach();
+    network.side(1).transport.close({}, network.now());
+    network.run(100 * millisecond, [] { return false; });
+    const std::string label = level == 0 ? "unreliable" : level == 1 ? "delivery" : "reception";
+    write_file(folder / "connection_fuzz" / label, script);
+    for (const auto& [name, bytes] : packets)
+        write_file(folder / "packet_fuzz" / name, bytes);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count != 2) {
+        std::fprintf(stderr, "make_packet_corpus <folder>\n");
+        return 2;
+    }
+    record(arguments[1], na::unreliable, 0);
+    record(arguments[1], na::reliable_delivery, 1);
+    record(arguments[1], na::reliable_reception, 2);
+    return 0;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Any bytes as a packet: the reader stays inside them, what it takes is in range, and written again
+// it is what it was.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+
+#include "wire/packet.hpp"
+
+using namespace via::wire;
+
+namespace {
+
+void require(bool condition) {
+    if (!condition) std::abort();
+}
+
+/// Takes frames until the end or one that is malformed.
+void read_all(std::span<const std::byte> body) {
+    FrameReader reader(body);
+    std::size_t at = 0;
+    std::array<std::byte, 512> again;
+    // Each takes at least one byte.
+    for (std::size_t frames = 0; frames <= body.size(); ++frames) {
+        const auto type = reader.next();
+        if (!type) return;
+        std::size_t bytes = 0;
+        switch (*type) {
+            case FrameType::Acknowledgement: {
+                AcknowledgementFrame frame;
+                if (!reader.take(frame)) return;
+                require(frame.ranges <= AcknowledgementFrame::most_ranges);
+                bytes = encode(again.data(), frame);
+                require(std::equal(again.begin(), again.begin() + static_cast<long>(bytes),
+                                   body.begin() + static_cast<long>(at)));
+                break;
+            }
+            case FrameType::Ping:
+            case FrameType::Pong: {
+                PingFrame frame;
+                if (!reader.take(frame)) return;
+                bytes = encode_ping(again.data(), *type, frame);
+                require(load<std::uint64_t>(body.data() + at + 4) == frame.stamp);
+                break;
+            }
+            case FrameType::Close:
+            case FrameType::Closed: {
+                CloseFrame frame;
+                if (!reader.take(frame)) return;
+                bytes = encode_close(again.data(), *type, frame);
+                break;
+            }
+            case FrameType::Send:
+            case FrameType::RdmaWrite:
+            case FrameType::ReadRequest:
+            case FrameType::ReadData: {
+                DataFrame frame;
+                std::span<const std::byte> payload;
+                if (!reader.take(frame, payload)) return;
+                bytes = encode(again.data(), frame);
+                require(std::equal(again.begin(), again.begin() + static_cast<long>(bytes),
+                                   body.begin() + static_cast<long>(at)));
+                require(payload.data() == body.data() + at + bytes);
+                require(payload.size() == frame.length);
+                if (*type != FrameType::ReadRequest)
+                    require(std::uint64_t{frame.offset} + frame.length <= frame.total);
+                bytes += frame.length;
+                break;
+            }
+            default:
+                return;
+        }
+        at += bytes;
+        require(at <= body.size());
+    }
+    std::abort();  // more frames than bytes
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::span packet(reinterpret_cast<const std::byte*>(data), size);
+    if (size < PacketHeader::bytes) return 0;
+    const PacketHeader header = decode_packet_header(packet.data());
+    std::array<std::byte, PacketHeader::bytes> again;
+    encode(again.data(), header);
+    require(std::equal(again.begin(), again.end() - 1, packet.begin()));
+    read_all(packet.subspan(PacketHeader::bytes));
+    return 0;
+}

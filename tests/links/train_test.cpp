@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "links/train.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace via::links {
+namespace {
+
+using Packets = std::vector<std::vector<std::byte>>;
+constexpr std::uint32_t packet_bytes = 500;
+
+class TrainTest : public testing::TestWithParam<bool> {
+  protected:
+    TrainTest() {
+        for (std::size_t i = 0; i < memory.size(); ++i)
+            memory[i] = static_cast<std::byte>(i * 7 + i / 251);
+    }
+
+    void open_packet(std::uint64_t number) {
+        wire::PacketHeader header;
+        header.token = 77;
+        header.number = static_cast<std::uint32_t>(number);
+        header.flags = GetParam() ? wire::packet_sealed : std::uint8_t{0};
+        train.open_packet(header, number);
+    }
+    /// As the kernel cuts it.
+    [[nodiscard]] Packets cut() const {
+        std::vector<std::byte> all;
+        for (const iovec& part : train.parts()) {
+            const auto* from = static_cast<const std::byte*>(part.iov_base);
+            all.insert(all.end(), from, from + part.iov_len);
+        }
+        Packets packets;
+        for (std::size_t at = 0; at < all.size(); at += train.packet_bytes()) {
+            const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
+            const std::size_t bytes = std::min<std::size_t>(train.packet_bytes(), all.size() - at);
+            packets.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+        }
+        return packets;
+    }
+    /// The frames of a packet; fails if it is not genuine.
+    std::vector<std::byte> open(const std::vector<std::byte>& packet, std::uint64_t number) {
+        std::vector<std::byte> opened;
+        const auto header = wire::decode_packet_header(packet.data());
+        EXPECT_EQ(header.token, 77U);
+        EXPECT_EQ(header.number, static_cast<std::uint32_t>(number));
+        const auto frames = acceptor.open(header, number, packet, opened);
+        if (!frames) {
+            ADD_FAILURE() << "packet " << number << " is not genuine";
+            return {};
+        }
+        return {frames->begin(), frames->end()};
+    }
+    void append(std::uint32_t bytes, std::byte value) {
+        std::byte* at = train.append(bytes);
+        std::fill(at, at + bytes, value);
+    }
+    [[nodiscard]] bool refers_to_memory() const {
+        for (const iovec& part : train.parts()) {
+            const auto* at = static_cast<const std::byte*>(part.iov_base);
+            if (at >= memory.data() && at < memory.data() + memory.size()) return true;
+        }
+        return false;
+    }
+
+    wire::PacketGuard requester{{1, 2, 3}, true, GetParam()};
+    wire::PacketGuard acceptor{{1, 2, 3}, false, GetParam()};
+    std::uint32_t capacity = packet_bytes - requester.overhead();
+    std::vector<std::byte> memory = std::vector<std::byte>(100'000);
+    Train train;
+};
+
+TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
+    train.begin(packet_bytes, requester);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        open_packet(i);
+        append(10 + static_cast<std::uint32_t>(i), static_cast<std::byte>(i + 1));
+    }
+    EXPECT_EQ(train.packets(), 5U);
+    train.finish();
+    const Packets packets = cut();
+    ASSERT_EQ(packets.size(), 5U);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        const bool last = i == 4;
+        EXPECT_EQ(packets[i].size(), last ? 16 + 14 + requester.overhead() : packet_bytes);
+        const auto frames = open(packets[i], i);
+        const std::size_t filled = 10 + i;
+        ASSERT_GE(frames.size(), filled);
+        for (std::size_t at = 0; at < frames.size(); ++at)
+            ASSERT_EQ(frames[at], at < filled ? static_cast<std::byte>(i + 1) : std::byte{0})
+                << "packet " << i << " byte " << at << ": what is not filled is padding";
+    }
+    std::uint32_t bytes = 0;
+    for (const auto& packet : packets)
+        bytes += static_cast<std::uint32_t>(packet.size());
+    EXPECT_EQ(train.bytes(), bytes);
+}
+
+TEST_P(TrainTest, LongPayloadsAreReferredToWhereNothingIsSealed) {
+    train.begin(packet_bytes, requester);
+    open_packet(0);
+    append(12, std::byte{8});
+    EXPECT_EQ(train.room(), capacity - 28);
+    train.refer(memory.data() + 100, 300);
+    EXPECT_EQ(train.room(), capacity - 328);
+    append(12, std::byte{9});
+    train.finish();
+    EXPECT_EQ(refers_to_memory(), !GetParam());
+    const Packets packets = cut();
+    ASSERT_EQ(packets.size(), 1U);
+    const auto frames = open(packets[0], 0);
+    ASSERT_EQ(frames.size(), 324U);
+    EXPECT_EQ(frames[11], std::byte{8});
+    EXPECT_TRUE(std::equal(frames.begin() + 12, frames.begin() + 312, memory.begin() + 100));
+    EXPECT_EQ(frames[312], std::byte{9});
+}
+
+TEST_P(TrainTest, ShortPayloadsAreCopied) {
+    train.begin(packet_bytes, requester);
+    open_packet(0);
+    train.refer(memory.data(), Train::least_reference - 1);
+    train.refer(memory.data(), 0);
+    train.finish();
+    EXPECT_FALSE(refers_to_memory());
+    EXPECT_EQ(train.parts().size(), 1U);
+    const auto frames = open(cut()[0], 0);
+    EXPECT_TRUE(std::equal(frames.begin(), frames.end(), memory.begin()));
+}
+
+TEST_P(TrainTest, APacketCanBeFilledUpToItsLength) {
+    train.begin(packet_bytes, requester);
+    open_packet(0);
+    append(12, std::byte{2});
+    train.pad(capacity);
+    EXPECT_EQ(train.room(), 0U);
+    train.pad(10);  // nothing to do
+    train.finish();
+    EXPECT_EQ(cut()[0].size(), packet_bytes);
+    open(cut()[0], 0);
+}
+
+TEST_P(TrainTest, ADroppedPacketLeavesNothing) {
+    train.begin(packet_bytes, requester);
+    open_packet(0);
+    append(20, std::byte{1});
+    open_packet(1);
+    EXPECT_TRUE(train.packet_empty());
+    train.drop_packet();
+    train.finish();
+    EXPECT_EQ(train.packets(), 1U);
+    const Packets packets = cut();
+    ASSERT_EQ(packets.size(), 1U);
+    EXPECT_EQ(packets[0].size(), packet_bytes) << "the one before it had been filled up";
+    open(packets[0], 0);
+}
+
+TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
+    for (int round = 0; round < 2; ++round) {  // and a train can be used again
+        train.begin(packet_bytes, requester);
+        std::size_t at = 0;
+        std::uint64_t number = 0;
+        while (train.has_room(Train::most_bytes) && at + packet_bytes < memory.size()) {
+            open_packet(number++);
+            const std::uint32_t half = train.room() / 2;
+            train.refer(memory.data() + at, half);
+            const std::uint32_t rest = train.room();
+            train.refer(memory.data() + at + half, rest);
+            at += half + rest;
+        }
+        train.finish();
+        const Packets packets = cut();
+        ASSERT_EQ(packets.size(), number);
+        ASSERT_GT(number, 50U);
+        EXPECT_LE(number * packet_bytes, Train::most_bytes);
+        at = 0;
+        for (std::uint64_t i = 0; i < number; ++i) {
+            const auto frames = open(packets[i], i);
+            EXPECT_TRUE(std::equal(frames.begin(), frames.end(),
+                                   memory.begin() + static_cast<std::ptrdiff_t>(at)));
+            at += frames.size();
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, TrainTest, testing::Values(false, true),
+                         [](const auto& param) { return param.param ? "Sealed" : "Checksum"; });
+
+}  // namespace
+}  // namespace via::links
