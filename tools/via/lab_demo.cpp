@@ -289,6 +289,7 @@ Result<void> run_lab_demo(const LabDemoOptions& options) {
     measurement.device = "net0";
     measurement.bytes = std::to_string(message_bytes);
     measurement.window = window;
+    measurement.wait = "block";  // both hosts and the onlookers share the cores
     auto base_plan = make_plan(measurement, Program::Window);
     if (!base_plan) return std::move(base_plan).error();
     const std::uint64_t count = messages_for(options);

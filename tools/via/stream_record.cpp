@@ -23,12 +23,13 @@ double round_top(double value) {
     return 10 * power;
 }
 
-/// Puts `text` into the line at a column, if there is room.
-void place(std::string& line, std::size_t column, std::string_view text) {
+/// Puts `text` into the line at a column; false: there is no room left.
+bool place(std::string& line, std::size_t column, std::string_view text) {
     const std::size_t width = screen_width(line);
-    if (column < width + (width > 0 ? 1 : 0) && width > column) return;
+    if (width > 0 && column < width + 1) return false;
     line += std::string(column - width, ' ');
     line += text;
+    return true;
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ std::string draw_over_time(const std::vector<TimeCurve>& curves, const std::vect
     }
     std::string text = fmt::format("{:>{}} {}\n", "", label_columns, options.y_title);
     for (std::size_t row = 0; row < options.rows; ++row) {
-        const bool labelled = row % 4 == 0 || row + 1 == options.rows;
+        const bool labelled = row % 5 == 0;
         const double value =
             top * (1 - static_cast<double>(row) / static_cast<double>(options.rows - 1));
         text += fmt::format("{:>{}} │{}\n", labelled ? fmt::format("{:.0f}", value) : "",
@@ -119,15 +120,22 @@ std::string draw_over_time(const std::vector<TimeCurve>& curves, const std::vect
     std::string seconds;
     const double step = end <= 12 ? 1 : std::ceil(end / 12);
     for (double second = 0; second <= end; second += step)
-        place(seconds, label_columns + 2 + static_cast<std::size_t>(across(second)) / 2,
-              fmt::format("{:g}", second));
+        (void)place(seconds, label_columns + 2 + static_cast<std::size_t>(across(second)) / 2,
+                    fmt::format("{:g}", second));
     text += seconds + " s\n";
-    std::string below;
-    for (const TimeMark& mark : marks)
-        if (mark.seconds >= 0 && mark.seconds <= end)
-            place(below, label_columns + 2 + static_cast<std::size_t>(across(mark.seconds)) / 2,
-                  "↑ " + mark.name);
-    if (!below.empty()) text += below + "\n";
+    std::vector<std::string> below;
+    for (const TimeMark& mark : marks) {
+        if (mark.seconds < 0 || mark.seconds > end) continue;
+        const std::size_t column =
+            label_columns + 2 + static_cast<std::size_t>(across(mark.seconds)) / 2;
+        const std::string words = "↑ " + mark.name;
+        const bool fits = std::any_of(below.begin(), below.end(), [&](std::string& line) {
+            return place(line, column, words);
+        });
+        if (!fits) (void)place(below.emplace_back(), column, words);
+    }
+    for (const std::string& line : below)
+        text += line + "\n";
     for (std::size_t number = 0; number < curves.size(); ++number)
         text += fmt::format("{}{} {}", number == 0 ? "  " : ",  ", static_cast<char>('a' + number),
                             curves[number].name);

@@ -42,7 +42,7 @@ struct TimePlotOptions {
     std::string y_title;
     double width = 0.1;  ///< seconds of an interval
     std::size_t columns = 72;
-    std::size_t rows = 12;
+    std::size_t rows = 11;  ///< every fifth is labelled
     bool colour = false;
 };
 
