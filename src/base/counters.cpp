@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "base/clock.hpp"
 
@@ -18,6 +19,9 @@ static_assert(sizeof(ViCounters) == 256);
 static_assert(sizeof(ErrorRecord) == 256);
 static_assert(offsetof(CountersPage, vi_slots_ready) == 12);
 static_assert(offsetof(CountersPage, program) == 24);
+static_assert(sizeof(LinkRecord) == 256);
+static_assert(sizeof(LinkChange) == 192);
+static_assert(offsetof(CountersPage, link_slots_ready) == 88);
 static_assert(offsetof(CountersPage, errors) == 128);
 static_assert(offsetof(CountersPage, vis) == 128 + CountersPage::error_slots * 256);
 
@@ -27,6 +31,12 @@ constexpr std::size_t page_bytes = sizeof(CountersPage);
 
 constexpr std::size_t end_of_slot(std::size_t index) {
     return offsetof(CountersPage, vis) + (index + 1) * sizeof(ViCounters);
+}
+
+constexpr std::size_t begin_of_changes = offsetof(CountersPage, link_changes);
+
+constexpr std::size_t end_of_link(std::size_t index) {
+    return offsetof(CountersPage, links) + (index + 1) * sizeof(LinkRecord);
 }
 
 template <std::size_t size>
@@ -125,7 +135,7 @@ void Counters::map_private_page(void* wanted_address) noexcept {
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (wanted_address != nullptr ? MAP_FIXED : 0),
         -1, 0);
     if (address == MAP_FAILED) {
-        // Not even a megabyte of address space: static memory has always been there.
+        // Not even that little address space: static memory has always been there.
         alignas(cache_line) static std::byte last_resort[page_bytes];
         address = last_resort;
     }
@@ -149,13 +159,27 @@ bool Counters::make_slot_ready(std::size_t index) noexcept {
     return true;
 }
 
+/// The same for a link's slot. The changes come before the first.
+bool Counters::make_link_ready(std::size_t index) noexcept {
+    if (index < page_->link_slots_ready.load(std::memory_order_relaxed)) return true;
+    const std::size_t begin = index == 0 ? begin_of_changes : end_of_link(index - 1);
+    if (file_.valid() && !allocate(file_, begin, end_of_link(index) - begin)) return false;
+    page_->link_slots_ready.store(static_cast<std::uint32_t>(index + 1), std::memory_order_release);
+    return true;
+}
+
 /// VIs that the parent had keep their slots here, at the same addresses, and count from zero.
 void Counters::start_anew_in_child() noexcept {
     void* address = page_;
     std::size_t slots = page_->vi_slots_ready.load(std::memory_order_relaxed);
-    if (!map_shared_page(address) || (slots > 1 && !allocate(file_, 0, end_of_slot(slots - 1))))
+    const std::size_t links = page_->link_slots_ready.load(std::memory_order_relaxed);
+    if (!map_shared_page(address) || (slots > 1 && !allocate(file_, 0, end_of_slot(slots - 1))) ||
+        (links > 0 &&
+         !allocate(file_, begin_of_changes, end_of_link(links - 1) - begin_of_changes)))
         map_private_page(address);
+    changes_ = 0;
     describe_process();
+    page_->link_slots_ready.store(static_cast<std::uint32_t>(links), std::memory_order_release);
     page_->vi_slots_ready.store(static_cast<std::uint32_t>(slots), std::memory_order_release);
 }
 
@@ -210,6 +234,55 @@ void Counters::give_back(ViCounters& slot) noexcept {
     slot.reliability.set(0);
     write_text(slot.device, {});
     taken_[word] &= ~bit;
+}
+
+LinkRecord* Counters::take_link(std::string_view text, const ViCounters* owner) noexcept {
+    const std::lock_guard guard(mutex_);
+    for (std::size_t word = 0; word < taken_links_.size(); ++word) {
+        if (taken_links_[word] == ~std::uint64_t{0}) continue;
+        const auto bit = static_cast<unsigned>(std::countr_one(taken_links_[word]));
+        const std::size_t index = word * 64 + bit;
+        if (!make_link_ready(index)) break;
+        taken_links_[word] |= std::uint64_t{1} << bit;
+        LinkRecord& link = page_->links[index];
+        write_text(link.text, text);
+        const auto slots = std::span<const ViCounters>(page_->vis);
+        const bool known = owner >= &slots.front() && owner <= &slots.back();
+        link.vi_slot.set(known ? static_cast<std::uint64_t>(owner - slots.data()) : 0);
+        link.in_use.set(1);
+        return &link;
+    }
+    return nullptr;
+}
+
+void Counters::give_back(LinkRecord& link) noexcept {
+    const std::lock_guard guard(mutex_);
+    const auto index = static_cast<std::size_t>(&link - page_->links.data());
+    link.in_use.set(0);
+    for (Counter* counter :
+         {&link.vi_slot, &link.state, &link.sent_packets, &link.sent_bytes, &link.received_packets,
+          &link.received_bytes, &link.lost_packets, &link.duplicate_packets, &link.timeouts,
+          &link.round_trip_ns, &link.least_round_trip_ns, &link.window_bytes, &link.bytes_in_flight,
+          &link.bytes_per_second, &link.changes})
+        counter->set(0);
+    write_text(link.text, {});
+    taken_links_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+}
+
+void Counters::record_change(const LinkRecord& link, std::uint64_t from,
+                             std::uint64_t to) noexcept {
+    const std::lock_guard guard(mutex_);
+    const std::uint64_t number = ++changes_;
+    LinkChange& change = page_->link_changes[number % CountersPage::change_slots];
+    change.number.store(0, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < link.text.size(); ++i)
+        change.text[i].store(link.text[i].load(std::memory_order_relaxed),
+                             std::memory_order_release);
+    change.wall_ns.store(wall_now(), std::memory_order_relaxed);
+    change.vi_slot.set(link.vi_slot.get());
+    change.from.set(from);
+    change.to.set(to);
+    change.number.store(number, std::memory_order_release);
 }
 
 void Counters::record_error(std::string_view sentence) noexcept {

@@ -66,11 +66,44 @@ struct alignas(cache_line) ErrorRecord {
     std::array<std::atomic<char>, 232> text;
 };
 
+/// One link of a connection between hosts, as of its owner's last look.
+struct alignas(cache_line) LinkRecord {
+    Counter in_use;   ///< 0: free slot
+    Counter vi_slot;  ///< of the VI whose connection it belongs to; 0: one without a slot
+    Counter state;    ///< links::LinkState
+    Counter sent_packets;
+    Counter sent_bytes;
+    Counter received_packets;
+    Counter received_bytes;
+    Counter lost_packets;
+    Counter duplicate_packets;
+    Counter timeouts;
+    Counter round_trip_ns;
+    Counter least_round_trip_ns;
+    Counter window_bytes;
+    Counter bytes_in_flight;
+    Counter bytes_per_second;  ///< what the link can carry, as its owner has measured it
+    Counter changes;           ///< of state
+    std::array<std::atomic<char>, 128> text;  ///< "eth0 10.0.0.1 - 10.0.0.2"
+};
+
+/// A link that changed its state.
+struct alignas(cache_line) LinkChange {
+    std::atomic<std::uint64_t> number;  ///< from 1, in the order of time; 0: nothing, or half of it
+    std::atomic<std::int64_t> wall_ns;
+    Counter vi_slot;
+    Counter from;  ///< links::LinkState
+    Counter to;
+    std::array<std::atomic<char>, 128> text;
+};
+
 struct CountersPage {
     static constexpr std::uint32_t format_magic = 0x56494143;  // "VIAC"
     static constexpr std::uint32_t format_version = 2;
     static constexpr std::size_t vi_slots = 4096;
     static constexpr std::size_t error_slots = 32;
+    static constexpr std::size_t link_slots = 1024;
+    static constexpr std::size_t change_slots = 64;
 
     std::atomic<std::uint32_t> magic;
     std::atomic<std::uint32_t> version;
@@ -78,8 +111,12 @@ struct CountersPage {
     std::atomic<std::uint32_t> vi_slots_ready;  ///< slots below this number have memory behind them
     std::atomic<std::int64_t> started_wall_ns;
     std::array<std::atomic<char>, 64> program;
+    /// Likewise; with the first of them there is memory behind the changes, too.
+    std::atomic<std::uint32_t> link_slots_ready;
     std::array<ErrorRecord, error_slots> errors;
-    std::array<ViCounters, vi_slots> vis;  ///< slot 0: totals of VIs that are gone
+    std::array<ViCounters, vi_slots> vis;               ///< slot 0: totals of VIs that are gone
+    std::array<LinkChange, change_slots> link_changes;  ///< the last ones, number n in n % slots
+    std::array<LinkRecord, link_slots> links;
 };
 
 /// The process's own page: created at first use, never fails (without memory for a shared page the
@@ -97,6 +134,11 @@ class Counters {
     /// Adds the counts to slot 0 and frees the slot.
     void give_back(ViCounters& slot) noexcept;
     void record_error(std::string_view sentence) noexcept;
+    /// A slot for a link of the VI that counts on `owner`; null if none is left.
+    [[nodiscard]] LinkRecord* take_link(std::string_view text, const ViCounters* owner) noexcept;
+    void give_back(LinkRecord& link) noexcept;
+    /// Keeps that the link went from one state to another.
+    void record_change(const LinkRecord& link, std::uint64_t from, std::uint64_t to) noexcept;
 
     Counters(const Counters&) = delete;
     Counters& operator=(const Counters&) = delete;
@@ -107,12 +149,15 @@ class Counters {
     void map_private_page(void* wanted_address) noexcept;
     void describe_process() noexcept;
     [[nodiscard]] bool make_slot_ready(std::size_t index) noexcept;
+    [[nodiscard]] bool make_link_ready(std::size_t index) noexcept;
     void start_anew_in_child() noexcept;
 
     std::mutex mutex_;  ///< guards what follows and all slots' coming and going
     UniqueFd file_;
     CountersPage* page_ = nullptr;
     std::array<std::uint64_t, CountersPage::vi_slots / 64> taken_{};
+    std::array<std::uint64_t, CountersPage::link_slots / 64> taken_links_{};
+    std::uint64_t changes_ = 0;  ///< of links so far
 };
 
 }  // namespace via::base

@@ -103,6 +103,68 @@ TEST(ReadCounters, ReadsTheLibrarysOwnPage) {
     EXPECT_EQ(read_counters(file).value().totals.all_sent(), 3u);
 }
 
+TEST(ReadCounters, ShowsLinksAndHowTheyChanged) {
+    base::Counters& counters = base::Counters::get();
+    const base::UniqueFd file(dup(counters.file()));
+    base::ViCounters& vi = counters.take_slot("net0");
+    base::LinkRecord* const first = counters.take_link("eth0 10.0.0.1 - 10.0.0.2", &vi);
+    base::LinkRecord* const second = counters.take_link("eth1 10.1.0.1 - 10.1.0.2", &vi);
+    ASSERT_NE(first, nullptr);
+    ASSERT_NE(second, nullptr);
+    second->state.set(1);
+    second->sent_bytes.set(4242);
+    second->round_trip_ns.set(5000);
+    counters.record_change(*second, 0, 1);
+    auto snapshot = read_counters(file);
+    ASSERT_TRUE(snapshot) << snapshot.error().sentence;
+    ASSERT_EQ(snapshot.value().links.size(), 2u);
+    const LinkSnapshot& link = snapshot.value().links[1];
+    EXPECT_EQ(link.text, "eth1 10.1.0.1 - 10.1.0.2");
+    EXPECT_EQ(link.sent_bytes, 4242u);
+    EXPECT_EQ(link.round_trip_ns, 5000u);
+    EXPECT_EQ(link_state_name(link.state), "up");
+    ASSERT_EQ(snapshot.value().vis.size(), 1u);
+    EXPECT_EQ(link.vi_slot, snapshot.value().vis[0].slot);
+    ASSERT_EQ(snapshot.value().link_changes.size(), 1u);
+    EXPECT_EQ(snapshot.value().link_changes[0].text, link.text);
+
+    // The ring keeps the last ones, in order.
+    for (std::uint64_t i = 0; i < CountersPage::change_slots + 5; ++i)
+        counters.record_change(*first, i, i + 1);
+    counters.give_back(*second);
+    snapshot = read_counters(file);
+    ASSERT_TRUE(snapshot);
+    ASSERT_EQ(snapshot.value().links.size(), 1u);
+    const auto& changes = snapshot.value().link_changes;
+    ASSERT_EQ(changes.size(), CountersPage::change_slots);
+    for (std::size_t i = 0; i < changes.size(); ++i)
+        EXPECT_EQ(changes[i].from, i + 5);
+
+    // A slot that was given back is as new.
+    base::LinkRecord* const again = counters.take_link("eth2 a - b", nullptr);
+    EXPECT_EQ(again, second);
+    EXPECT_EQ(again->sent_bytes.get(), 0u);
+    EXPECT_EQ(again->vi_slot.get(), 0u);
+    counters.give_back(*again);
+    counters.give_back(*first);
+    counters.give_back(vi);
+}
+
+TEST(ReadCounters, LinksRunOutWithoutHarm) {
+    base::Counters& counters = base::Counters::get();
+    std::vector<base::LinkRecord*> taken;
+    for (std::size_t i = 0; i < CountersPage::link_slots; ++i) {
+        taken.push_back(counters.take_link("some", nullptr));
+        ASSERT_NE(taken.back(), nullptr);
+    }
+    EXPECT_EQ(counters.take_link("one too many", nullptr), nullptr);
+    const base::UniqueFd file(dup(counters.file()));
+    EXPECT_EQ(read_counters(file).value().links.size(), CountersPage::link_slots);
+    for (base::LinkRecord* link : taken)
+        counters.give_back(*link);
+    EXPECT_EQ(read_counters(file).value().links.size(), 0u);
+}
+
 TEST(ReadCounters, RefusesWhatIsNoCountersPage) {
     EXPECT_FALSE(read_counters(base::UniqueFd()));
     EXPECT_FALSE(read_counters(base::UniqueFd(open("/dev/zero", O_RDONLY | O_CLOEXEC))));
@@ -133,16 +195,21 @@ TEST(ReadCounters, BelievesNothing) {
         under_test.page().magic.store(CountersPage::format_magic);
         under_test.page().version.store(CountersPage::format_version);
         if (round % 2 == 0) under_test.page().vi_slots_ready.store(0xFFFFFFFF);
+        if (round % 4 == 0) under_test.page().link_slots_ready.store(0xFFFFFFFF);
         const auto snapshot = read_counters(under_test.file());
         ASSERT_TRUE(snapshot);
         EXPECT_LT(snapshot.value().vis.size(), CountersPage::vi_slots);
         EXPECT_LE(snapshot.value().errors.size(), CountersPage::error_slots);
+        EXPECT_LE(snapshot.value().links.size(), CountersPage::link_slots);
+        EXPECT_LE(snapshot.value().link_changes.size(), CountersPage::change_slots);
         const auto clean = [](const std::string& text) {
             for (const char character : text)
                 if (static_cast<unsigned char>(character) < 0x20 || character == 0x7F) return false;
             return true;
         };
         EXPECT_TRUE(clean(snapshot.value().program));
+        for (const LinkSnapshot& link : snapshot.value().links)
+            EXPECT_TRUE(clean(link.text));
         for (const ViSnapshot& vi : snapshot.value().vis)
             EXPECT_TRUE(clean(vi.device));
         for (const ErrorSnapshot& error : snapshot.value().errors)

@@ -16,6 +16,7 @@
 #include "lab/lab.hpp"
 #include "lab/names.hpp"
 #include "lab/quantities.hpp"
+#include "lab_demo.hpp"
 #include "text_table.hpp"
 
 namespace via::tool {
@@ -332,6 +333,32 @@ class LabCommands {
         });
     }
 
+    void add_demo() {
+        auto options = std::make_shared<LabDemoOptions>();
+        auto rate = std::make_shared<std::string>("1gbit");
+        CLI::App* action = command_.add_subcommand(
+            "demo", "Stream over two links, cut one, bring it back, and plot what arrives");
+        action->add_option("--seconds", options->seconds, "How long the stream should take")
+            ->check(CLI::Range(1.0, 3600.0))
+            ->capture_default_str();
+        action->add_option("--cut", options->cut, "When link 1 is cut")->capture_default_str();
+        action->add_option("--back", options->back, "When it comes back")->capture_default_str();
+        action->add_option("--rate", *rate, "Of each link")->capture_default_str();
+        action->add_flag("--silent", options->silent,
+                         "Cut it without a sign: packets vanish, the interfaces stay up");
+        action->add_option("--chart", options->chart,
+                           "Also draw PATH.svg and PATH.png (needs gnuplot)");
+        action->add_flag("--json", options->json, "Print JSON");
+        finish(action, [options, rate]() -> Result<void> {
+            auto bits = lab::parse_rate(*rate);
+            if (!bits) return std::move(bits).error();
+            if (bits.value() == 0)
+                return {base::Code::InvalidArgument, "--rate: the demo needs a limit"};
+            options->rate = static_cast<double>(bits.value());
+            return run_lab_demo(*options);
+        });
+    }
+
     enum class Direction : bool { No, Yes };
     template <class What>
     CLI::App* add_link(const char* word, const char* meaning, const char* value_meaning,
@@ -381,6 +408,7 @@ void add_lab_command(CLI::App& app, int& status) {
     add.add_whole("down", "End what runs in a lab and remove it", take_down);
     add.add_whole("status", "Hosts, links, what is wrong with them, what runs", show_status);
     add.add_run();
+    add.add_demo();
     add.add_link("link", "Switch a link off or on", "down or up", No, switch_link);
     add.add_link("mtu", "Bytes a packet may have", "1280 to 65535", No, set_mtu);
     add.add_link("rate", "Limit the rate", "1gbit, 250mbit, off", Yes,

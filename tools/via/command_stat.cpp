@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `via stat`: live counters of the processes that use Viaduct.
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +12,8 @@
 #include "base/clock.hpp"
 #include "command.hpp"
 #include "counters_snapshot.hpp"
-#include "ka/client.hpp"
+#include "process_watch.hpp"
+#include "readable.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
 
@@ -33,118 +30,44 @@ struct Options {
 };
 
 /// One process now and, if it was there before, what it did since.
-struct Process {
-    ka::ProcessStatus agent;
-    CountersSnapshot counters;
+struct Process : WatchedProcess {
     std::optional<Rates> total_rates;
     std::map<std::size_t, Rates> vi_rates;  ///< by slot
-    std::string problem;                    ///< why there are no counters
 };
 
-bool wanted(const ka::ProcessStatus& process, const std::string& who) {
-    if (who.empty()) return true;
-    std::int32_t pid = 0;
-    const auto [end, error] = std::from_chars(who.data(), who.data() + who.size(), pid);
-    if (error == std::errc{} && end == who.data() + who.size()) return process.pid == pid;
-    return process.program.find(who) != std::string::npos;
+void add_rates(Process& process) {
+    if (!process.before) return;
+    const CountersSnapshot& before = *process.before;
+    const std::int64_t span = process.counters.taken_monotonic_ns - before.taken_monotonic_ns;
+    process.total_rates = rates_between(before.totals, process.counters.totals, span);
+    for (const ViSnapshot& vi : process.counters.vis) {
+        const auto same =
+            std::find_if(before.vis.begin(), before.vis.end(),
+                         [&](const ViSnapshot& other) { return other.slot == vi.slot; });
+        if (same != before.vis.end()) process.vi_rates[vi.slot] = rates_between(*same, vi, span);
+    }
 }
 
 class Watch {
   public:
-    explicit Watch(std::string who) : who_(std::move(who)) {}
+    explicit Watch(std::string who) : processes_(std::move(who)) {}
 
     /// A look at all processes that are wanted. NotFound: no agent runs.
     Result<std::vector<Process>> look() {
-        if (auto attached = attach(); !attached) return std::move(attached).error();
-        auto status = client_->status();
-        if (!status) {
-            client_.reset();  // another agent may be there next time
-            return std::move(status).error();
-        }
+        auto seen = processes_.look();
+        if (!seen) return std::move(seen).error();
         std::vector<Process> processes;
-        for (const ka::ProcessStatus& one : status.value().processes) {
-            if (one.pid == getpid() || !wanted(one, who_)) continue;
-            Process process;
-            process.agent = one;
-            process.agent.program = printable(one.program);
-            read_counters_of(process);
+        for (WatchedProcess& one : seen.value()) {
+            Process process{std::move(one), {}, {}};
+            add_rates(process);
             processes.push_back(std::move(process));
         }
-        before_.clear();
-        for (const Process& process : processes)
-            if (process.problem.empty()) before_[process.agent.pid] = process.counters;
         return processes;
     }
 
   private:
-    Result<void> attach() {
-        if (client_ != nullptr) return {};
-        auto client =
-            ka::AgentClient::attach_if_running({}, base::Deadline::after_milliseconds(3000));
-        if (!client) return std::move(client).error();
-        client_ = std::move(client).value();
-        return {};
-    }
-
-    void read_counters_of(Process& process) {
-        auto file = client_->counters_of(process.agent.pid);
-        if (!file) {
-            process.problem = file.error().sentence;
-            return;
-        }
-        auto counters = read_counters(file.value());
-        if (!counters) {
-            process.problem = counters.error().sentence;
-            return;
-        }
-        process.counters = std::move(counters).value();
-        const auto found = before_.find(process.agent.pid);
-        if (found == before_.end() ||
-            found->second.started_wall_ns != process.counters.started_wall_ns)
-            return;
-        const CountersSnapshot& before = found->second;
-        const std::int64_t span = process.counters.taken_monotonic_ns - before.taken_monotonic_ns;
-        process.total_rates = rates_between(before.totals, process.counters.totals, span);
-        for (const ViSnapshot& vi : process.counters.vis) {
-            const auto same =
-                std::find_if(before.vis.begin(), before.vis.end(),
-                             [&](const ViSnapshot& other) { return other.slot == vi.slot; });
-            if (same != before.vis.end())
-                process.vi_rates[vi.slot] = rates_between(*same, vi, span);
-        }
-    }
-
-    std::string who_;
-    std::unique_ptr<ka::AgentClient> client_;
-    std::map<std::int32_t, CountersSnapshot> before_;
+    ProcessWatch processes_;
 };
-
-/// 1234567 as "1.23M": what fits into a column.
-std::string short_number(double value) {
-    static constexpr std::array suffixes{"", "k", "M", "G", "T", "P", "E"};
-    std::size_t suffix = 0;
-    while (value >= 999.5 && suffix + 1 < suffixes.size()) {
-        value /= 1000;
-        ++suffix;
-    }
-    if (suffix == 0) return fmt::format("{:.0f}", value);
-    return fmt::format("{:.{}f}{}", value,
-                       value < 9.995   ? 2
-                       : value < 99.95 ? 1
-                                       : 0,
-                       suffixes[suffix]);
-}
-
-std::string short_number(std::uint64_t value) {
-    return short_number(static_cast<double>(value));
-}
-
-std::string time_text(std::int64_t wall_ns) {
-    const time_t seconds = static_cast<time_t>(wall_ns / 1'000'000'000);
-    tm parts{};
-    if (wall_ns < 0 || localtime_r(&seconds, &parts) == nullptr) return "?";
-    return fmt::format("{:%Y-%m-%d %H:%M:%S}", parts);
-}
 
 /// "inline 12, cma 3": the ways that messages took, where any did.
 template <class Numbers>
@@ -344,17 +267,6 @@ nlohmann::json as_json(const std::vector<Process>& processes) {
     for (const Process& process : processes)
         list.push_back(as_json(process));
     return {{"agent_running", true}, {"processes", list}};
-}
-
-void sleep_for(double seconds) {
-    timespec span{};
-    span.tv_sec = static_cast<time_t>(seconds);
-    span.tv_nsec = static_cast<long>((seconds - static_cast<double>(span.tv_sec)) * 1e9);
-    nanosleep(&span, nullptr);
-}
-
-bool no_agent(const base::Error& error) {
-    return error.code == base::Code::NotFound;
 }
 
 /// What was asked for is not there: a failure if a process was named, else a plain answer.

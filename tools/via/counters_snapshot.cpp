@@ -72,6 +72,56 @@ ViSnapshot copy_vi(const base::ViCounters& vi, std::size_t slot) {
     return copy;
 }
 
+LinkSnapshot copy_link(const base::LinkRecord& link, std::size_t slot) {
+    LinkSnapshot copy;
+    copy.slot = slot;
+    copy.vi_slot = link.vi_slot.get();
+    copy.state = link.state.get();
+    copy.text = copy_text(link.text);
+    copy.sent_packets = link.sent_packets.get();
+    copy.sent_bytes = link.sent_bytes.get();
+    copy.received_packets = link.received_packets.get();
+    copy.received_bytes = link.received_bytes.get();
+    copy.lost_packets = link.lost_packets.get();
+    copy.duplicate_packets = link.duplicate_packets.get();
+    copy.timeouts = link.timeouts.get();
+    copy.round_trip_ns = link.round_trip_ns.get();
+    copy.least_round_trip_ns = link.least_round_trip_ns.get();
+    copy.window_bytes = link.window_bytes.get();
+    copy.bytes_in_flight = link.bytes_in_flight.get();
+    copy.bytes_per_second = link.bytes_per_second.get();
+    copy.changes = link.changes.get();
+    return copy;
+}
+
+/// Links are in the page only if the process has had any.
+base::Result<void> read_links(const base::UniqueFd& file, base::CountersPage& page,
+                              CountersSnapshot& snapshot) {
+    using base::CountersPage;
+    const std::size_t slots = std::min<std::size_t>(
+        page.link_slots_ready.load(std::memory_order_relaxed), CountersPage::link_slots);
+    if (slots == 0) return {};
+    constexpr std::size_t begin = offsetof(CountersPage, link_changes);
+    const std::size_t bytes =
+        offsetof(CountersPage, links) + slots * sizeof(base::LinkRecord) - begin;
+    if (auto read = read_exactly(file, page.link_changes.data(), bytes, begin); !read) return read;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+        if (page.links[slot].in_use.get() != 0)
+            snapshot.links.push_back(copy_link(page.links[slot], slot));
+    for (const base::LinkChange& change : page.link_changes) {
+        const std::uint64_t number = change.number.load(std::memory_order_relaxed);
+        if (number == 0) continue;
+        snapshot.link_changes.push_back({number, change.wall_ns.load(std::memory_order_relaxed),
+                                         change.vi_slot.get(), change.from.get(), change.to.get(),
+                                         copy_text(change.text)});
+    }
+    std::sort(snapshot.link_changes.begin(), snapshot.link_changes.end(),
+              [](const LinkChangeSnapshot& a, const LinkChangeSnapshot& b) {
+                  return a.number < b.number;
+              });
+    return {};
+}
+
 double rate(std::uint64_t before, std::uint64_t after, double seconds) {
     const std::uint64_t change = after >= before ? after - before : after;
     return static_cast<double>(change) / seconds;
@@ -144,6 +194,7 @@ base::Result<CountersSnapshot> read_counters(const base::UniqueFd& file) {
                                    record.last_wall_ns.load(std::memory_order_relaxed),
                                    copy_text(record.text)});
     }
+    if (auto read = read_links(file, *page, snapshot); !read) return std::move(read).error();
     return snapshot;
 }
 
@@ -192,6 +243,21 @@ std::string_view reliability_name(std::uint64_t bit) {
             return "delivery";
         case 4:
             return "reception";
+        default:
+            return "?";
+    }
+}
+
+std::string_view link_state_name(std::uint64_t state) {
+    switch (state) {
+        case 0:
+            return "probing";
+        case 1:
+            return "up";
+        case 2:
+            return "suspect";
+        case 3:
+            return "down";
         default:
             return "?";
     }

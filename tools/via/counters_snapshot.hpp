@@ -46,6 +46,36 @@ struct ErrorSnapshot {
     std::string text;
 };
 
+/// A link of a connection between hosts.
+struct LinkSnapshot {
+    std::size_t slot = 0;
+    std::uint64_t vi_slot = 0;
+    std::uint64_t state = 0;  ///< links::LinkState, or anything
+    std::string text;         ///< "eth0 10.0.0.1 - 10.0.0.2"
+    std::uint64_t sent_packets = 0;
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t received_packets = 0;
+    std::uint64_t received_bytes = 0;
+    std::uint64_t lost_packets = 0;
+    std::uint64_t duplicate_packets = 0;
+    std::uint64_t timeouts = 0;
+    std::uint64_t round_trip_ns = 0;
+    std::uint64_t least_round_trip_ns = 0;
+    std::uint64_t window_bytes = 0;
+    std::uint64_t bytes_in_flight = 0;
+    std::uint64_t bytes_per_second = 0;
+    std::uint64_t changes = 0;
+};
+
+struct LinkChangeSnapshot {
+    std::uint64_t number = 0;
+    std::int64_t wall_ns = 0;
+    std::uint64_t vi_slot = 0;
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+    std::string text;  ///< which link
+};
+
 struct CountersSnapshot {
     std::int32_t pid = 0;
     std::string program;
@@ -54,6 +84,8 @@ struct CountersSnapshot {
     std::vector<ViSnapshot> vis;  ///< those in use
     ViSnapshot totals;            ///< those in use and those that are gone
     std::vector<ErrorSnapshot> errors;
+    std::vector<LinkSnapshot> links;               ///< those in use
+    std::vector<LinkChangeSnapshot> link_changes;  ///< the last ones, oldest first
 };
 
 /// Reads with pread, never through a mapping: a page that cannot be had is an error and no signal.
@@ -80,5 +112,6 @@ struct Rates {
 
 [[nodiscard]] std::string_view vi_state_name(std::uint64_t state);
 [[nodiscard]] std::string_view reliability_name(std::uint64_t bit);
+[[nodiscard]] std::string_view link_state_name(std::uint64_t state);
 
 }  // namespace via::tool

@@ -13,6 +13,7 @@
 #include "command.hpp"
 #include "cpu_choice.hpp"
 #include "ka/client.hpp"
+#include "network_information.hpp"
 #include "probes.hpp"
 #include "size_list.hpp"
 #include "supervisor.hpp"
@@ -23,7 +24,7 @@ namespace via::tool {
 namespace {
 
 // VIPL cannot list devices, so the known names are tried.
-constexpr std::array device_names{"shm0", "net0", "lanai4", "lanai9", "rhinet1"};
+constexpr std::array device_names{"shm0", "net0", "auto", "lanai4", "lanai9", "rhinet1"};
 // What other providers called theirs.
 constexpr std::array alias_names{"/dev/via_lo", "/etc/via_lo", "/dev/via_eth0", "/dev/clanvi0",
                                  "VINIC",       "VINIC0",      "nic0",          "\\\\.\\VI1"};
@@ -86,6 +87,9 @@ nlohmann::json agent_information() {
             {"socket", printable(status.value().socket)},
             {"on_demand", status.value().on_demand},
             {"huge_pages", status.value().huge_pages},
+            {"net_port", status.value().net_port},
+            {"net_key", status.value().net_key},
+            {"net_problem", printable(status.value().net_problem)},
             {"processes", status.value().processes.size()}};
 }
 
@@ -252,6 +256,7 @@ nlohmann::json collect_information() {
                                          {"meaning", limit.meaning},
                                          {"now", number_or_null(limit.now)},
                                          {"most", number_or_null(limit.most)}});
+    information["network"] = network_information(information["agent"]);
     information.update(device_information());
     return information;
 }
@@ -274,12 +279,19 @@ std::string describe_information(const nlohmann::json& information, bool brief) 
                                  path["name"].get<std::string>(), mark(path["works"]));
         text +=
             fmt::format("devices: {}\ncopy paths: {}\n", devices.empty() ? "none" : devices, paths);
+        std::string interfaces;
+        for (const nlohmann::json& one : information["network"]["interfaces"])
+            if (one["used"].get<bool>())
+                interfaces += (interfaces.empty() ? "" : ", ") + one["name"].get<std::string>();
+        text += fmt::format("interfaces to other hosts: {}\n",
+                            interfaces.empty() ? "none" : printable(interfaces));
         if (information.contains("problem"))
             text += fmt::format("problem: {}\n", information["problem"].get<std::string>());
         return text;
     }
 
     text += "\nCopy paths inside this host\n" + describe_findings(information["copy_paths"]);
+    text += "\nBetween hosts\n" + describe_network(information["network"]);
     text += "\nWhat the kernel offers\n" + describe_findings(information["facilities"]);
     text += "\nLimits of this process\n";
     TextTable limits;

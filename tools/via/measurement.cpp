@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "measurement.hpp"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +15,9 @@
 #include <nlohmann/json.hpp>
 #include <via/simulation.hpp>
 
+#include "ka/client.hpp"
+#include "lab/lab.hpp"
+#include "lab/names.hpp"
 #include "sim/experiment/cluster.hpp"
 #include "size_list.hpp"
 #include "supervisor.hpp"
@@ -58,18 +66,24 @@ base::Error misuse(std::string sentence) {
     return {base::Code::InvalidArgument, std::move(sentence)};
 }
 
+std::string device_of(const MeasurementOptions& options) {
+    if (!options.device.empty()) return options.device;
+    return options.lab ? "net0" : "shm0";
+}
+
 bool is_simulated(const std::string& device) {
     return device == "lanai4" || device == "lanai9";
 }
 
 Result<void> plan_simulation(const MeasurementOptions& options, SessionPlan& plan) {
-    if (!is_simulated(options.device)) {
+    if (!is_simulated(device_of(options))) {
         if (options.machine || options.firmware || options.clock)
             return misuse(
                 "--machine, --firmware and --clock are for the simulated NICs lanai4 and "
                 "lanai9");
         return {};
     }
+    if (options.lab) return misuse("a simulated NIC has hosts of its own; leave --lab out");
     if (options.server || options.connect)
         return misuse(
             "both hosts of a simulated NIC are in one process; leave --server and "
@@ -77,7 +91,7 @@ Result<void> plan_simulation(const MeasurementOptions& options, SessionPlan& pla
     if (options.clock && !(*options.clock >= 1 && *options.clock <= 1000))
         return misuse(fmt::format("--clock is {} MHz; it must be from 1 to 1000", *options.clock));
     plan.simulated =
-        SimulatedHosts{options.machine.value_or(sim::machine_of_the_paper(options.device)),
+        SimulatedHosts{options.machine.value_or(sim::machine_of_the_paper(device_of(options))),
                        options.firmware.value_or("myvia"), options.clock.value_or(0)};
     plan.host = "a";  // the first host is the server
     return {};
@@ -113,15 +127,115 @@ Result<void> run_simulated(const SessionPlan& plan, SideReporter& reporter) {
     return served;
 }
 
+/// The lab of that name if it is up; else one that goes with the object.
+Result<lab::Lab> lab_for(const MeasurementOptions& options) {
+    const std::string name = options.lab->empty() ? "lab" : *options.lab;
+    const std::vector<std::string> present = lab::Lab::present();
+    if (std::find(present.begin(), present.end(), name) == present.end()) {
+        lab::LabOptions wanted;
+        wanted.name = *options.lab;
+        wanted.links = options.links.value_or(wanted.links);
+        wanted.mtu = options.mtu.value_or(wanted.mtu);
+        return lab::Lab::up(wanted);
+    }
+    auto found = lab::Lab::find(name);
+    if (!found) return std::move(found).error();
+    const lab::LabOptions& there = found.value().options();
+    if (options.links.value_or(1) > there.links)
+        return misuse(fmt::format("the lab '{}' is up and has {} links, not {}", name, there.links,
+                                  *options.links));
+    if (options.mtu && *options.mtu != there.mtu)
+        return misuse(fmt::format(
+            "the lab '{}' is up and its links have an MTU of {}; take it down or leave --mtu out",
+            name, there.mtu));
+    return found;
+}
+
+/// What makes both sides use only so many links of a lab that has more.
+std::string interfaces_of_links(unsigned links) {
+    std::string names;
+    for (unsigned link = 0; link < links; ++link)
+        names += (link == 0 ? "" : ",") + lab::device_name(link);
+    return names;
+}
+
+std::vector<SideSetting> settings_of(const MeasurementOptions& options) {
+    std::vector<SideSetting> settings;
+    if (options.policy) settings.push_back({"VIA_NET_POLICY", *options.policy});
+    if (options.raw) settings.push_back({"VIA_NET_RAW", *options.raw});
+    if (options.secure) settings.push_back({"VIA_NET_SECURE", "1"});
+    return settings;
+}
+
+/// In a child, before it uses Viaduct: settings are read once.
+Result<void> prepare_side(const SessionPlan& plan, const lab::Lab* lab, std::string_view host) {
+    for (const SideSetting& setting : plan.settings)
+        if (setenv(setting.name.c_str(), setting.value.c_str(), 1) != 0)
+            return base::system_error(errno, "setting " + setting.name);
+    if (lab == nullptr) return {};
+    return lab->enter(host);
+}
+
+/// Between hosts a client needs the server's agent, which may not run yet: the server starts it and
+/// lets the client go.
+class StartSignal {
+  public:
+    static Result<StartSignal> make() {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) != 0) return base::system_error(errno, "creating a pipe");
+        return StartSignal(base::UniqueFd(ends[0]), base::UniqueFd(ends[1]));
+    }
+    Result<void> give(base::Nanoseconds patience) const {
+        auto agent = ka::AgentClient::attach({}, base::Deadline::after(patience));
+        if (!agent) return std::move(agent).error();
+        if (write(writing_.get(), "", 1) != 1)
+            return base::system_error(errno, "letting the client go");
+        return {};
+    }
+    Result<void> await(base::Nanoseconds patience) const {
+        pollfd wait{reading_.get(), POLLIN, 0};
+        if (poll(&wait, 1, static_cast<int>(patience / 1'000'000)) == 1) return {};
+        return {base::Code::Timeout, "the server's kernel agent did not start"};
+    }
+
+  private:
+    StartSignal(base::UniqueFd reading, base::UniqueFd writing)
+        : reading_(std::move(reading)), writing_(std::move(writing)) {}
+    base::UniqueFd reading_;
+    base::UniqueFd writing_;
+};
+
 }  // namespace
+
+Result<void> run_in_lab(const SessionPlan& plan, const CpuPair& cpus, const lab::Lab& lab,
+                        std::vector<Side> further, const SupervisorOptions& options,
+                        const ClientRun& client) {
+    auto signal = StartSignal::make();
+    if (!signal) return std::move(signal).error();
+    const auto serve = [&](SideReporter& reporter) -> Result<void> {
+        reporter.stage("starting the kernel agent");
+        if (auto prepared = prepare_side(plan, &lab, "b"); !prepared) return prepared;
+        if (auto given = signal.value().give(plan.patience); !given) return given;
+        return run_server(plan, reporter);
+    };
+    const auto measure = [&](SideReporter& reporter) -> Result<void> {
+        reporter.stage("waiting for the server's kernel agent");
+        if (auto prepared = prepare_side(plan, &lab, "a"); !prepared) return prepared;
+        if (auto awaited = signal.value().await(plan.patience); !awaited) return awaited;
+        return client(reporter);
+    };
+    further.push_back({"server", cpus.second, serve});
+    further.push_back({"client", cpus.first, measure});
+    return run_sides(further, options);
+}
 
 void add_measurement_options(CLI::App& command, Program program, MeasurementOptions& options) {
     const bool pingpong = program == Program::Pingpong;
     if (!pingpong) options.bytes = "4096";
-    command
-        .add_option("--device", options.device,
-                    "The NIC to measure: shm0, or a simulated one: lanai4, lanai9")
-        ->capture_default_str();
+    command.add_option(
+        "--device", options.device,
+        "The NIC to measure: shm0 (inside a host), net0 (between hosts), auto (either), "
+        "or a simulated one: lanai4, lanai9 (default: shm0, with --lab net0)");
     command.add_option("--machine", options.machine,
                        "lanai4, lanai9: the simulated machine (default: the paper's)");
     command.add_option("--firmware", options.firmware,
@@ -199,6 +313,31 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
                                     "Only be the client of the server at NAME[:DISCRIMINATOR]")
                         ->type_name("NAME[:DISCRIMINATOR]");
     server->excludes(connect);
+    auto* lab = command
+                    .add_option("--lab", options.lab,
+                                "Both sides in hosts of a lab: of that NAME if it is up, else of "
+                                "one that is made and removed (root)")
+                    ->expected(0, 1)
+                    ->type_name("[NAME]")
+                    ->excludes(server)
+                    ->excludes(connect);
+    command.add_option("--links", options.links, "How many links of the lab to use (default: all)")
+        ->check(CLI::Range(1U, lab::most_links))
+        ->needs(lab);
+    command.add_option("--mtu", options.mtu, "Bytes a packet on a link of the lab may have")
+        ->check(CLI::Range(1280U, 65535U))
+        ->needs(lab);
+    command
+        .add_option("--policy", options.policy,
+                    "net0: how messages spread over links; VIA_NET_POLICY of the sides")
+        ->check(CLI::IsMember({"adaptive", "dynamic", "oneway", "static"}));
+    command.add_flag("--secure", options.secure,
+                     "net0: encrypt every packet; VIA_NET_SECURE of the sides");
+    command
+        .add_option("--raw", options.raw,
+                    "net0: short messages below IP: off, ring, xdp or auto; VIA_NET_RAW of the "
+                    "sides")
+        ->check(CLI::IsMember({"off", "ring", "xdp", "auto"}));
     command.add_option("--timeout", options.timeout, "Seconds to wait for the other side")
         ->check(CLI::Range(0.1, 86400.0))
         ->capture_default_str();
@@ -207,7 +346,8 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
 
 Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program) {
     SessionPlan plan;
-    plan.device = options.device;
+    plan.device = device_of(options);
+    plan.settings = settings_of(options);
     if (auto sound = plan_simulation(options, plan); !sound) return std::move(sound).error();
     plan.patience = static_cast<base::Nanoseconds>(options.timeout * 1e9);
     plan.histogram = options.histogram || options.json;
@@ -282,10 +422,15 @@ Result<void> measure_here(SessionPlan plan, const CpuPair& cpus, const ResultHan
         return run_sides({{"simulation", std::nullopt,
                            [&](SideReporter& reporter) { return run_simulated(plan, reporter); }}},
                          options);
-    const std::vector<Side> sides{
-        {"server", cpus.second, [&](SideReporter& reporter) { return run_server(plan, reporter); }},
-        {"client", cpus.first, [&](SideReporter& reporter) { return run_client(plan, reporter); }}};
-    return run_sides(sides, options);
+    const auto side = [&](Result<void> (*run)(const SessionPlan&, SideReporter&)) {
+        return [&plan, run](SideReporter& reporter) -> Result<void> {
+            if (auto prepared = prepare_side(plan, nullptr, {}); !prepared) return prepared;
+            return run(plan, reporter);
+        };
+    };
+    return run_sides(
+        {{"server", cpus.second, side(run_server)}, {"client", cpus.first, side(run_client)}},
+        options);
 }
 
 Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options, Program program) {
@@ -302,7 +447,27 @@ Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options, P
             if (cpu) used.push_back(*cpu);
     };
     Result<void> outcome;
-    if (!options.server && !options.connect) {
+    if (options.lab) {
+        const SignalGuard guard;  // a lab that was made is taken down again
+        auto lab = lab_for(options);
+        if (!lab) return std::move(lab).error();
+        plan.value().host = "b";
+        if (options.links)
+            plan.value().settings.push_back(
+                {"VIA_NET_INTERFACES", interfaces_of_links(*options.links)});
+        SupervisorOptions watch;
+        watch.quiet_limit = plan.value().patience;
+        watch.on_report = [&](const nlohmann::json& report) {
+            if (!report.contains("result")) return;
+            keep(report["result"]);
+            results.back()["lab"] = {{"name", lab.value().options().name},
+                                     {"links", options.links.value_or(lab.value().options().links)},
+                                     {"mtu", lab.value().options().mtu}};
+        };
+        outcome =
+            run_in_lab(plan.value(), cpus.value(), lab.value(), {}, watch,
+                       [&](SideReporter& reporter) { return run_client(plan.value(), reporter); });
+    } else if (!options.server && !options.connect) {
         outcome = measure_here(plan.value(), cpus.value(), keep);
     } else {
         SupervisorOptions watch;
@@ -314,7 +479,9 @@ Result<std::vector<nlohmann::json>> measure(const MeasurementOptions& options, P
         const bool serves = options.server.has_value();
         const Side side{serves ? "server" : "client",
                         serves ? cpus.value().second : cpus.value().first,
-                        [&](SideReporter& reporter) {
+                        [&](SideReporter& reporter) -> Result<void> {
+                            auto prepared = prepare_side(plan.value(), nullptr, {});
+                            if (!prepared) return prepared;
                             return serves ? run_server(plan.value(), reporter)
                                           : run_client(plan.value(), reporter);
                         }};
@@ -332,16 +499,22 @@ nlohmann::json joined(const std::vector<nlohmann::json>& results) {
 std::string headline(const MeasurementOptions& options, Program program) {
     std::string line =
         fmt::format("{} on {}: {} from {} memory, {} reliability, {}", to_text(program),
-                    options.device, options.operation, options.memory, options.reliability,
+                    device_of(options), options.operation, options.memory, options.reliability,
                     options.wait == "poll" ? "polling" : "blocking");
     if (options.completion_queue || options.idle_vis)
         line += fmt::format(", through a completion queue with {} further VIs",
                             options.idle_vis.value_or(0));
+    if (options.lab)
+        line += fmt::format(", between hosts of a lab{}",
+                            options.links ? fmt::format(" by {} links", *options.links) : "");
+    for (const SideSetting& setting : settings_of(options))
+        line += fmt::format(", {}={}", setting.name, setting.value);
     if (options.check) line += ", every byte checked";
     if (options.fresh) line += ", each message written anew";
-    if (is_simulated(options.device))
-        line += fmt::format(", simulated: {} in {}", options.firmware.value_or("myvia"),
-                            options.machine.value_or(sim::machine_of_the_paper(options.device)));
+    if (is_simulated(device_of(options)))
+        line +=
+            fmt::format(", simulated: {} in {}", options.firmware.value_or("myvia"),
+                        options.machine.value_or(sim::machine_of_the_paper(device_of(options))));
     else if (const auto cpus = cpus_for(options))
         line += ", " + describe(cpus.value());
     return line;

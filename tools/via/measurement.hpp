@@ -11,16 +11,21 @@
 #include "base/result.hpp"
 #include "cpu_choice.hpp"
 #include "session.hpp"
+#include "supervisor.hpp"
 
 namespace CLI {
 class App;
+}
+
+namespace via::lab {
+class Lab;
 }
 
 namespace via::tool {
 
 /// As they stand on the command line.
 struct MeasurementOptions {
-    std::string device = "shm0";
+    std::string device;                   ///< empty: shm0, in a lab net0
     std::optional<std::string> machine;   ///< of a simulated NIC
     std::optional<std::string> firmware;  ///< the same
     std::optional<double> clock;          ///< the same, MHz
@@ -43,6 +48,12 @@ struct MeasurementOptions {
     std::optional<std::string> cpus;
     std::optional<std::string> server;   ///< set: be the server; the text is a discriminator
     std::optional<std::string> connect;  ///< NAME[:DISCRIMINATOR]
+    std::optional<std::string> lab;      ///< set: both sides in hosts of a lab; empty: any name
+    std::optional<unsigned> links;       ///< of the lab
+    std::optional<unsigned> mtu;
+    std::optional<std::string> policy;  ///< for VIA_NET_POLICY
+    std::optional<std::string> raw;     ///< for VIA_NET_RAW
+    bool secure = false;                ///< for VIA_NET_SECURE
     double timeout = 30;
     bool json = false;
     bool histogram = false;
@@ -63,6 +74,15 @@ using ResultHandler = std::function<void(const nlohmann::json&)>;
 /// Client and server as two processes of this machine; `on_result` gets each result as it comes.
 [[nodiscard]] base::Result<void> measure_here(SessionPlan plan, const CpuPair& cpus,
                                               const ResultHandler& on_result);
+
+using ClientRun = std::function<base::Result<void>(SideReporter&)>;
+
+/// The server in host b of the lab, and what `client` does in host a once b's agent is there, with
+/// further sides beside them.
+[[nodiscard]] base::Result<void> run_in_lab(const SessionPlan& plan, const CpuPair& cpus,
+                                            const lab::Lab& lab, std::vector<Side> further,
+                                            const SupervisorOptions& options,
+                                            const ClientRun& client);
 
 /// What a whole command does but for showing the results: runs what the options ask for (both
 /// sides, the server or the client) and returns all results; the server has none.

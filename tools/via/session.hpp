@@ -32,8 +32,15 @@ struct SimulatedHosts {
     double clock_mhz = 0;  ///< 0: the NIC's own
 };
 
+/// Settings that a side changes before it opens its device.
+struct SideSetting {
+    std::string name;  ///< "VIA_NET_POLICY"
+    std::string value;
+};
+
 struct SessionPlan {
     std::string device = "shm0";
+    std::vector<SideSetting> settings;
     std::string discriminator;
     std::optional<std::string> host;  ///< of the server; none: this one
     SessionTerms terms;               ///< the client's; the server hears them

@@ -38,27 +38,7 @@ void remember_signal(int number) {
     received_signal = number;
 }
 
-/// While it lives, the signals that end a program are only remembered.
-class SignalGuard {
-  public:
-    SignalGuard() {
-        received_signal = 0;
-        struct sigaction action {};
-        action.sa_handler = remember_signal;
-        for (std::size_t i = 0; i < signals.size(); ++i)
-            sigaction(signals[i], &action, &before_[i]);
-    }
-    ~SignalGuard() {
-        for (std::size_t i = 0; i < signals.size(); ++i)
-            sigaction(signals[i], &before_[i], nullptr);
-    }
-    SignalGuard(const SignalGuard&) = delete;
-    SignalGuard& operator=(const SignalGuard&) = delete;
-
-  private:
-    static constexpr std::array<int, 3> signals{SIGINT, SIGTERM, SIGHUP};
-    std::array<struct sigaction, 3> before_{};
-};
+int signal_guards = 0;
 
 struct ProgressPage {
     explicit ProgressPage(std::size_t count) : bytes(count * sizeof(SideProgress)) {
@@ -337,6 +317,24 @@ class Supervisor {
 };
 
 }  // namespace
+
+SignalGuard::SignalGuard() {
+    if (signal_guards++ == 0) received_signal = 0;
+    struct sigaction action {};
+    action.sa_handler = remember_signal;
+    for (std::size_t i = 0; i < signals.size(); ++i)
+        sigaction(signals[i], &action, &before_[i]);
+}
+
+SignalGuard::~SignalGuard() {
+    --signal_guards;
+    for (std::size_t i = 0; i < signals.size(); ++i)
+        sigaction(signals[i], &before_[i], nullptr);
+}
+
+int SignalGuard::signal_received() noexcept {
+    return received_signal;
+}
 
 void SideReporter::report(const nlohmann::json& value) {
     // Text from outside may hold broken UTF-8; it must not stop the report.

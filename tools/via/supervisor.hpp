@@ -4,6 +4,9 @@
 // parent itself never touches VIPL, so each side is a fresh process.
 #pragma once
 
+#include <signal.h>
+
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -53,6 +56,22 @@ struct Side {
     std::string name;        ///< "client", "server"
     std::optional<int> cpu;  ///< to pin it to
     std::function<base::Result<void>(SideReporter&)> run;
+};
+
+/// While one lives, the signals that end a program are only remembered, so that what was made can
+/// be taken down. run_sides() has one of its own and ends at a signal that came before it, too.
+class SignalGuard {
+  public:
+    SignalGuard();
+    ~SignalGuard();
+    SignalGuard(const SignalGuard&) = delete;
+    SignalGuard& operator=(const SignalGuard&) = delete;
+    /// The number of the last one; 0: none came.
+    [[nodiscard]] static int signal_received() noexcept;
+
+  private:
+    static constexpr std::array<int, 3> signals{SIGINT, SIGTERM, SIGHUP};
+    std::array<struct sigaction, 3> before_{};
 };
 
 struct SupervisorOptions {

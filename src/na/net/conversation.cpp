@@ -19,6 +19,8 @@ constexpr std::uint32_t look_polls = 32;
 /// A link on which nothing comes is looked at this seldom: a look is a system call.
 constexpr std::uint32_t idle_link_polls = 16;
 constexpr base::Nanoseconds look_interval = 100'000;
+/// Tools that watch the links see them no older than this.
+constexpr base::Nanoseconds show_interval = 50'000'000;
 /// So much waits before a burst goes out though nobody polls.
 constexpr std::uint64_t corked_bytes = 60'000;
 
@@ -38,6 +40,40 @@ Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::Tr
         limits.short_only = end.short_only;
         transport_.add_link(limits, now);
     }
+    records_.reserve(links_.size());
+    for (const LinkEnd& end : links_)
+        records_.push_back(base::Counters::get().take_link(end.description, queues.counters));
+}
+
+Conversation::~Conversation() {
+    hide_links();
+}
+
+void Conversation::show_link(std::size_t link) const {
+    base::LinkRecord* const record = records_[link];
+    if (record == nullptr) return;
+    const links::Link& shown = transport_.link(link);
+    const links::LinkCounters& counted = shown.counters();
+    record->state.set(static_cast<std::uint64_t>(shown.state()));
+    record->sent_packets.set(counted.sent_packets);
+    record->sent_bytes.set(counted.sent_bytes);
+    record->received_packets.set(counted.received_packets);
+    record->received_bytes.set(counted.received_bytes);
+    record->lost_packets.set(counted.lost_packets - counted.spurious_losses);
+    record->duplicate_packets.set(counted.duplicate_packets);
+    record->timeouts.set(counted.timeouts);
+    record->round_trip_ns.set(static_cast<std::uint64_t>(shown.smoothed_rtt()));
+    record->least_round_trip_ns.set(static_cast<std::uint64_t>(shown.least_rtt()));
+    record->window_bytes.set(shown.window());
+    record->bytes_in_flight.set(shown.in_flight());
+    record->bytes_per_second.set(static_cast<std::uint64_t>(shown.rate()));
+    record->changes.set(counted.changes);
+}
+
+void Conversation::hide_links() {
+    for (base::LinkRecord* record : records_)
+        if (record != nullptr) base::Counters::get().give_back(*record);
+    records_.clear();
 }
 
 SendOutcome Conversation::send(std::size_t link, std::span<const iovec> parts,
@@ -54,6 +90,10 @@ void Conversation::link_changed(std::size_t link, links::LinkState from, links::
     base::log(trouble ? base::LogLevel::Warning : base::LogLevel::Info,
               "link " + links_[link].description + ": " + links::name_of(from) + " -> " +
                   links::name_of(to));
+    if (link >= records_.size() || records_[link] == nullptr) return;
+    base::Counters::get().record_change(*records_[link], static_cast<std::uint64_t>(from),
+                                        static_cast<std::uint64_t>(to));
+    show_link(link);
 }
 
 /// The clock, read once in a call and only if somebody wants to know.
@@ -133,6 +173,11 @@ bool Conversation::poll() {
         transport_.on_time(now_);
         if (transport_.lost()) session_.peer_lost();
         due_ = transport_.next_deadline();
+        if (now_ >= next_show_) {
+            next_show_ = now_ + show_interval;
+            for (std::size_t i = 0; i < records_.size(); ++i)
+                show_link(i);
+        }
     }
     if (transport_.transmit(now_)) last_sent_ = now_;
     return session_.take_news() || any;
@@ -144,6 +189,7 @@ void Conversation::disconnect() {
     if (base::log_level() >= base::LogLevel::Debug) log_links();
     const wire::CloseFrame reason = session_.reason();
     session_.detach();
+    hide_links();
     transport_.close(reason, now_);
 }
 

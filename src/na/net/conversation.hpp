@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counters.hpp"
 #include "base/quick_clock.hpp"
 #include "links/transport.hpp"
 #include "na/net/port.hpp"
@@ -27,6 +28,9 @@ class Conversation final : private links::Output, private PacketTaker {
   public:
     Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
                  std::vector<LinkEnd> links, base::Nanoseconds now);
+    ~Conversation();
+    Conversation(const Conversation&) = delete;
+    Conversation& operator=(const Conversation&) = delete;
 
     /// New chains in the send queue go out, at once or, in a burst, in trains.
     void post(base::Nanoseconds cork);
@@ -53,9 +57,13 @@ class Conversation final : private links::Output, private PacketTaker {
     void take(std::span<const std::byte> packet) override;
     bool receive_from(std::size_t link);
     void log_links() const;
+    void show_link(std::size_t link) const;
+    void hide_links();
     base::Nanoseconds now();
 
     std::vector<LinkEnd> links_;
+    /// Where tools see the links, as long as the VI has them; null: no slot was left.
+    std::vector<base::LinkRecord*> records_;
     Session session_;
     links::Transport transport_;
     base::QuickClock clock_;
@@ -65,8 +73,9 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds last_sent_ = 0;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;
-    std::size_t receiving_ = 0;  ///< link
-    std::size_t hot_ = 0;        ///< link by which something came last
+    base::Nanoseconds next_show_ = 0;  ///< of the links to tools
+    std::size_t receiving_ = 0;        ///< link
+    std::size_t hot_ = 0;              ///< link by which something came last
     std::uint32_t polls_ = 0;
 };
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The processes that use Viaduct on this host, with their counters now and at the last look.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "counters_snapshot.hpp"
+#include "ka/client.hpp"
+
+namespace via::tool {
+
+struct WatchedProcess {
+    ka::ProcessStatus agent;
+    CountersSnapshot counters;
+    std::optional<CountersSnapshot> before;  ///< at the last look, if it was there
+    std::string problem;                     ///< why there are no counters
+};
+
+class ProcessWatch {
+  public:
+    /// `who`: a process number or a part of a program's name; empty: all.
+    explicit ProcessWatch(std::string who) : who_(std::move(who)) {}
+
+    /// A look at all processes that are wanted. See no_agent() for when none runs.
+    [[nodiscard]] base::Result<std::vector<WatchedProcess>> look();
+
+  private:
+    [[nodiscard]] base::Result<void> attach();
+    void read_counters_of(WatchedProcess& process);
+
+    std::string who_;
+    std::unique_ptr<ka::AgentClient> client_;
+    std::map<std::int32_t, CountersSnapshot> before_;
+};
+
+/// The look failed because no kernel agent runs, so no process uses Viaduct.
+[[nodiscard]] bool no_agent(const base::Error& error);
+
+void sleep_for(double seconds);
+
+}  // namespace via::tool
