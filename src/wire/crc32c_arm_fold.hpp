@@ -24,9 +24,7 @@
 
 namespace via::wire {
 
-/// Processor::add adds three vectors. Processor::step is the heart of a round: two lanes make their
-/// step, the CRC takes two words. It is written in assembly because the order of its instructions
-/// decides whether both units are busy, and each compiler has another one.
+/// Processor::add adds three vectors.
 template <class Processor, bool copies>
 class Crc32cArm {
     using Byte = unsigned char;
@@ -58,6 +56,7 @@ class Crc32cArm {
         asm("" : "+r"(constants));
         return *constants;
     }
+
     static Vector load(const Crc32cStep& step) {
         return vreinterpretq_u8_u64(vld1q_u64(&step.first));
     }
@@ -96,18 +95,35 @@ class Crc32cArm {
         Vector first;
         Vector second;
     };
-    static Products multiply(Vector value, const Crc32cStep& step) {
+    static Products multiply(Vector value, Vector step) {
         const poly64x2_t a = vreinterpretq_p64_u8(value);
-        const poly64x2_t b = vreinterpretq_p64_u8(load(step));
+        const poly64x2_t b = vreinterpretq_p64_u8(step);
         return {vreinterpretq_u8_p128(vmull_p64(static_cast<poly64_t>(vgetq_lane_p64(a, 0)),
                                                 static_cast<poly64_t>(vgetq_lane_p64(b, 0)))),
                 vreinterpretq_u8_p128(vmull_high_p64(a, b))};
+    }
+    static Vector carry(Vector value, Vector step, Vector and_add) {
+        const Products products = multiply(value, step);
+        return Processor::add(products.first, products.second, and_add);
+    }
+
+    /// Calls with each of 0 ... n-1 as a constant: what is indexed by it stays in registers.
+    template <std::size_t n, class Function>
+    [[gnu::always_inline]] static void for_each(Function&& function) {
+        [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+            (function(std::integral_constant<std::size_t, i>{}), ...);
+        }
+        (std::make_index_sequence<n>{});
     }
 
     /// By the CRC instruction alone.
     [[gnu::always_inline]] static std::uint32_t plain(std::uint32_t value, Cursor data,
                                                       std::size_t bytes) {
-        for (; bytes >= 2 * sizeof(Pair); bytes -= 2 * sizeof(Pair)) {
+        for (; bytes >= 64; bytes -= 64)
+            for_each<4>([&](auto) __attribute__((always_inline)) {
+                value = crc(value, data.template take<Pair>());
+            });
+        if ((bytes & 32) != 0) {
             value = crc(value, data.template take<Pair>());
             value = crc(value, data.template take<Pair>());
         }
@@ -121,27 +137,17 @@ class Crc32cArm {
         return value;
     }
 
-    /// Calls with each of 0 ... n-1 as a constant: what is indexed by it stays in registers.
-    template <std::size_t n, class Function>
-    [[gnu::always_inline]] static void for_each(Function&& function) {
-        [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
-            (function(std::integral_constant<std::size_t, i>{}), ...);
-        }
-        (std::make_index_sequence<n>{});
-    }
-
     /// Each lane carried to the end of the last.
     [[gnu::always_inline]] static Vector add_up(const Vector (&lane)[lanes],
                                                 const Crc32cStep (&last)[lanes - 1]) {
-        const Products first = multiply(lane[0], last[0]);
-        const Products second = multiply(lane[1], last[1]);
-        const Products third = multiply(lane[2], last[2]);
-        const Products fourth = multiply(lane[3], last[3]);
-        const Products fifth = multiply(lane[4], last[4]);
-        const Products sixth = multiply(lane[5], last[5]);
-        const Products seventh = multiply(lane[6], last[6]);
+        const Products second = multiply(lane[1], load(last[1]));
+        const Products third = multiply(lane[2], load(last[2]));
+        const Products fourth = multiply(lane[3], load(last[3]));
+        const Products fifth = multiply(lane[4], load(last[4]));
+        const Products sixth = multiply(lane[5], load(last[5]));
+        const Products seventh = multiply(lane[6], load(last[6]));
         const Vector sum =
-            Processor::add(Processor::add(first.first, first.second, lane[7]),
+            Processor::add(carry(lane[0], load(last[0]), lane[7]),
                            Processor::add(second.first, second.second, third.first),
                            Processor::add(third.second, fourth.first, fourth.second));
         return Processor::add(sum, Processor::add(fifth.first, fifth.second, sixth.first),
@@ -157,7 +163,7 @@ class Crc32cArm {
         const Constants& constants = load_constants();
         const poly64x1_t jump = vreinterpret_p64_u64(
             vld1_u64(&constants.jumps.over[rounds + (has_bare_round ? 1 : 0)]));
-        const Vector step = load(constants.round);
+        const Vector round_step = load(constants.round);
         Cursor back = front;
         back.advance((rounds - 1) * front_bytes + rest);
 
@@ -168,20 +174,23 @@ class Crc32cArm {
         while (--rounds != 0) {
             back.advance(folded_bytes);
             for_each<pairs>([&](auto i) __attribute__((always_inline)) {
+                // Mixed, so that both units have work at any time.
                 const Pair words = front.template at<Pair>(i * sizeof(Pair));
-                Processor::step(
-                    lane[2 * i], lane[2 * i + 1], value, step, back.template at<Vector>(2 * i * 16),
-                    back.template at<Vector>(2 * i * 16 + 16), static_cast<std::uint64_t>(words),
-                    static_cast<std::uint64_t>(words >> 64));
+                constexpr std::size_t even = 2 * i;
+                constexpr std::size_t odd = even + 1;
+                lane[even] =
+                    carry(lane[even], round_step, back.template at<Vector>(even * sizeof(Vector)));
+                value = __crc32cd(value, static_cast<std::uint64_t>(words));
+                lane[odd] =
+                    carry(lane[odd], round_step, back.template at<Vector>(odd * sizeof(Vector)));
+                value = __crc32cd(value, static_cast<std::uint64_t>(words >> 64));
             });
             front.advance(front_bytes);
         }
         if (has_bare_round) {
             back.advance(folded_bytes);
             for_each<lanes>([&](auto i) __attribute__((always_inline)) {
-                const Products products = multiply(lane[i], constants.round);
-                lane[i] = Processor::add(products.first, products.second,
-                                         back.template at<Vector>(i * 16));
+                lane[i] = carry(lane[i], round_step, back.template at<Vector>(i * sizeof(Vector)));
             });
         }
         value = plain(value, front, rest);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The constants that carry a remainder of CRC32C over data that follows it. All of it happens while
-// compiling: no code of this file is shared by files that are compiled for different processors.
+// The constants that carry a remainder of CRC32C over data that follows it. To be used for
+// constants only: no code of this file may be shared by files that are compiled for different
+// processors.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,14 @@ namespace via::wire {
 constexpr std::uint32_t crc32c_polynomial = 0x82F63B78U;  // reflected: bit i stands for x^(31-i)
 
 /// `value` times x^n modulo the polynomial.
-consteval std::uint32_t times_power_of_x(std::uint32_t value, std::size_t n) {
+constexpr std::uint32_t times_power_of_x(std::uint32_t value, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i)
         value = (value >> 1) ^ ((value & 1) != 0 ? crc32c_polynomial : 0U);
     return value;
 }
 
 /// x^n modulo the polynomial.
-consteval std::uint32_t power_of_x(std::size_t n) {
+constexpr std::uint32_t power_of_x(std::size_t n) {
     return times_power_of_x(0x80000000U, n);
 }
 
@@ -40,7 +41,7 @@ struct Crc32cJumps {
     std::uint64_t over[count + 1];
 };
 template <std::size_t count>
-consteval Crc32cJumps<count> jumps_over(std::size_t bytes) {
+constexpr Crc32cJumps<count> jumps_over(std::size_t bytes) {
     Crc32cJumps<count> jumps{};
     std::uint32_t jump = power_of_x(bytes * 8 - 33);
     for (std::size_t n = 1; n <= count; ++n) {
