@@ -99,7 +99,7 @@ void record(const std::filesystem::path& folder, std::uint32_t reliability, std:
         replace_targets(body);
         const std::string name = name_of_packet(body);
         if (!name.empty()) packets.emplace(name, copy);
-        if (from == 1 && script.size() < 6'000) {
+        if (from == 1 && script.size() < 2'000) {
             append_number(script, static_cast<std::uint8_t>(link == 0 ? 0 : 3));
             append_number(script, static_cast<std::uint16_t>(body.size()));
             append(script, body);
@@ -155,6 +155,66 @@ void record(const std::filesystem::path& folder, std::uint32_t reliability, std:
         write_file(folder / "packet_fuzz" / name, bytes);
 }
 
+/// What honest peers never send: shapes that random changes of honest packets hardly reach.
+class Crafted {
+  public:
+    Crafted() {
+        append_number(script, std::uint8_t{1});
+        for (int i = 0; i < 4; ++i) {
+            append_number(script, std::uint8_t{6});
+            append_number(script, std::uint16_t{0});
+            append_number(script, std::uint16_t{63});
+        }
+    }
+    Crafted& frame(wire::FrameType type, std::uint32_t message, std::uint32_t receive,
+                   std::uint32_t offset, std::uint32_t total, std::uint8_t flags = 0,
+                   std::uint32_t handle = 0) {
+        wire::DataFrame frame;
+        frame.type = type;
+        frame.flags = flags;
+        frame.message = message;
+        frame.receive = receive;
+        frame.offset = offset;
+        frame.total = total;
+        frame.length = type == wire::FrameType::ReadRequest ? 0 : 8;
+        frame.address = 64;
+        frame.handle = handle;
+        Bytes body(wire::longest_data_frame_header);
+        body.resize(wire::encode(body.data(), frame) + frame.length);
+        append_number(script, std::uint8_t{0});
+        append_number(script, static_cast<std::uint16_t>(body.size()));
+        append(script, body);
+        return *this;
+    }
+    Bytes script;
+};
+
+void craft(const std::filesystem::path& folder) {
+    using wire::FrameType;
+    const auto save = [&](const char* name, const Crafted& crafted) {
+        write_file(folder / "connection_fuzz" / name, crafted.script);
+    };
+    constexpr std::uint8_t whole_immediate = wire::data_whole | wire::data_immediate;
+    save("two-messages-for-one-receive", Crafted()
+                                             .frame(FrameType::Send, 1, 0, 0, 64)
+                                             .frame(FrameType::Send, 0, 0, 0, 8)
+                                             .frame(FrameType::Send, 1, 0, 8, 64));
+    save("write-takes-a-messages-receive",
+         Crafted()
+             .frame(FrameType::Send, 1, 0, 0, 64)
+             .frame(FrameType::RdmaWrite, 0, 0, 0, 8, whole_immediate)
+             .frame(FrameType::Send, 1, 0, 8, 64));
+    Crafted reads;
+    for (std::uint32_t i = 0; i < 4; ++i)
+        reads.frame(FrameType::ReadRequest, i, 0, 0, 1000 * i);
+    save("reads", reads);
+    save("forbidden-write", Crafted().frame(FrameType::RdmaWrite, 0, 0, 0, 8, wire::data_whole, 1));
+    Crafted crumbs;
+    for (std::uint32_t i = 0; i < 20; ++i)
+        crumbs.frame(FrameType::RdmaWrite, 2, 0, 1000 - 20 * i, 4000);
+    save("crumbs", crumbs);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -162,6 +222,7 @@ int main(int count, char** arguments) {
         std::fprintf(stderr, "make_packet_corpus <folder>\n");
         return 2;
     }
+    craft(arguments[1]);
     record(arguments[1], na::unreliable, 0);
     record(arguments[1], na::reliable_delivery, 1);
     record(arguments[1], na::reliable_reception, 2);
