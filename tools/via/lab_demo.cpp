@@ -10,7 +10,6 @@
 #include <array>
 #include <atomic>
 #include <fstream>
-#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <vector>
