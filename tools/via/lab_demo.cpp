@@ -10,7 +10,6 @@
 #include <array>
 #include <atomic>
 #include <fstream>
-#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -251,9 +250,14 @@ Result<void> show(const LabDemoOptions& options, const nlohmann::json& record,
     plot.colour = isatty(STDOUT_FILENO) == 1;
     const double end = record["seconds"].get<double>();
     fmt::print("{}\n", draw_over_time(curves, marks, plot));
+    // What comes right after a change is left out: it is neither the one nor the other.
+    const auto settled = [](double from, double to) {
+        return from + std::min(0.5, (to - from) / 3);
+    };
     fmt::print("Both links: {:.0f} MB/s; one: {:.0f} MB/s; both again: {:.0f} MB/s.\n",
-               mean(whole, 0, options.cut), mean(whole, options.cut + 0.5, options.back),
-               mean(whole, options.back + 1, end));
+               mean(whole, 0, options.cut),
+               mean(whole, settled(options.cut, options.back), options.back),
+               mean(whole, settled(options.back, end), end));
     fmt::print(
         "Longest stall: {:.1f} ms, {:.2f} s after the start (confirmations come every {} KB).\n",
         record["longest_stall"]["ms"].get<double>(), record["longest_stall"]["at_s"].get<double>(),

@@ -28,7 +28,7 @@ class Conversation final : private links::Output, private PacketTaker {
   public:
     Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
                  std::vector<LinkEnd> links, base::Nanoseconds now);
-    ~Conversation();
+    ~Conversation() override;
     Conversation(const Conversation&) = delete;
     Conversation& operator=(const Conversation&) = delete;
 
