@@ -38,14 +38,11 @@ Link::Link(std::uint8_t number, const LinkLimits& limits, Nanoseconds now)
       last_heard_(now),
       state_since_(now) {}
 
-Span Link::take_back() {
-    const SentPacket packet = sent_.back();
-    sent_.pop_back();
-    --next_number_;
-    --counters_.sent_packets;
-    counters_.sent_bytes -= packet.bytes;
-    if (packet.state == SentPacket::State::OnTheWay) in_flight_ -= packet.bytes;
-    return packet.span;
+void Link::skip(std::uint32_t packets, Nanoseconds now) {
+    for (std::uint32_t i = 0; i < packets; ++i) {
+        sent(0, {}, now);
+        --counters_.sent_packets;
+    }
 }
 
 void Link::kernel_full(Nanoseconds now) noexcept {
@@ -136,6 +133,7 @@ void Link::answered(Nanoseconds now) noexcept {
 }
 
 void Link::pinged(Nanoseconds now) noexcept {
+    ping_wanted_ = false;
     ++unanswered_pings_;
     if (state_ == LinkState::Up) {
         next_ping_ = now + (unanswered_pings_ > 1 ? keep_alive / 4 : keep_alive);

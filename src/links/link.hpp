@@ -81,8 +81,8 @@ class Link {
     void ran_dry() noexcept {
         if (!sent_.empty()) sent_.back().idle = true;
     }
-    /// Takes the packet sent last back, because the kernel did not take it.
-    [[nodiscard]] Span take_back();
+    /// Leaves numbers out, because the kernel did not take their packets.
+    void skip(std::uint32_t packets, Nanoseconds now);
     void kernel_full(Nanoseconds now) noexcept;
 
     /// Packets [begin, end) have come.
@@ -99,6 +99,8 @@ class Link {
     /// When the link should be asked whether it lives: its oldest packet is unanswered.
     [[nodiscard]] Nanoseconds probe_time() const noexcept;
     void probe_timed_out(Nanoseconds now) noexcept;
+    /// Since when its oldest packet on the way has been waiting for an answer.
+    [[nodiscard]] Nanoseconds waiting_since() const noexcept { return last_activity_; }
     [[nodiscard]] std::uint32_t timeouts_in_a_row() const noexcept { return timeouts_in_a_row_; }
     [[nodiscard]] const SentPacket* oldest_on_the_way() const noexcept;
 
@@ -135,11 +137,16 @@ class Link {
     }
     /// The peer's host said that nobody listens there. True: often enough to be believed.
     [[nodiscard]] bool refused(Nanoseconds now) noexcept;
-    [[nodiscard]] bool is_refused() const noexcept { return refusals_ != 0; }
     [[nodiscard]] bool believed_refused() const noexcept { return refusals_ >= believed_refusals; }
     bool peer_busy = false;  ///< MNC's receiver state, from acknowledgements
     /// Asks for a ping at once.
-    void ping_now() noexcept { next_ping_ = 0; }
+    void ping_now() noexcept {
+        next_ping_ = 0;
+        ping_wanted_ = true;
+    }
+    [[nodiscard]] bool wants_ping() const noexcept {
+        return ping_wanted_ || timeouts_in_a_row_ != 0 || refusals_ != 0;
+    }
     Nanoseconds keep_alive = 500'000'000;
 
   private:
@@ -193,6 +200,7 @@ class Link {
     std::uint32_t answers_needed_ = 1;
     Nanoseconds next_ping_ = 0;
     std::uint32_t unanswered_pings_ = 0;
+    bool ping_wanted_ = false;
     std::uint32_t falls_ = 0;  ///< recent ones, for damping
     static constexpr std::uint32_t believed_refusals = 3;
     std::uint32_t refusals_ = 0;  ///< since it was heard

@@ -385,6 +385,9 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
         if (client_.pending_bytes() == 0) link.ran_dry();
         return true;
     }
+    // Their numbers are used up: some may have left all the same, and a number never means two
+    // packets.
+    link.skip(static_cast<std::uint32_t>(spans_.size()), now);
     for (auto span = spans_.rbegin(); span != spans_.rend(); ++span)
         if (!span->empty()) client_.unsent(*span);
     refused(index, outcome, now);
@@ -443,10 +446,12 @@ void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType
     if (padded_to > guard_.overhead()) train_.pad(padded_to - guard_.overhead());
     train_.finish();
     const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
-    if (outcome == SendOutcome::Sent)
+    if (outcome == SendOutcome::Sent) {
         link.sent(train_.bytes(), {}, now);
-    else
-        refused(index, outcome, now);
+        return;
+    }
+    link.skip(1, now);
+    refused(index, outcome, now);
 }
 
 void Transport::ping(std::size_t index, Nanoseconds now) {
@@ -475,6 +480,29 @@ void Transport::fall(std::size_t index, LinkState state, Nanoseconds now) {
     links_[index].lose_all([&](const Span& span) { client_.lost(span); });
 }
 
+/// Packets of the link stay unanswered. Is it the link, or the peer, which may be computing?
+void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
+    Link& link = links_[index];
+    const bool peer_lives = std::any_of(links_.begin(), links_.end(), [&](const Link& other) {
+        return other.number() != index && other.state() == LinkState::Up &&
+               other.last_heard() > link.waiting_since();
+    });
+    link.probe_timed_out(now);
+    if (peer_lives && another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts) {
+        fall(index, LinkState::Suspect, now);
+        return;
+    }
+    link.lose_oldest([&](const Span& span) { client_.lost(span); });
+    // All are asked, so that the next time it is known.
+    for (Link& one : links_)
+        if (one.state() == LinkState::Up) one.ping_now();
+    // Short packets are answered and long ones are not: the path may have become shorter.
+    if (link.timeouts_in_a_row() > suspect_after_timeouts &&
+        now - link.last_heard() < link.keep_alive &&
+        link.limits().packet_bytes > terms_.least_packet_bytes)
+        link.set_packet_bytes(terms_.least_packet_bytes);
+}
+
 void Transport::on_time(Nanoseconds now) {
     if (closed_) return;
     // Nobody has called for long: this process stood still, not the peer.
@@ -493,18 +521,10 @@ void Transport::on_time(Nanoseconds now) {
         Link& link = links_[i];
         if (link.loss_time() <= now)
             link.detect_losses(now, [&](const Span& span) { client_.lost(span); });
-        if (link.probe_time() <= now) {
-            link.probe_timed_out(now);
-            if (another_up(i) && link.timeouts_in_a_row() >= suspect_after_timeouts) {
-                fall(i, LinkState::Suspect, now);
-            } else {
-                link.lose_oldest([&](const Span& span) { client_.lost(span); });
-                link.ping_now();
-            }
-        }
+        if (link.probe_time() <= now) probe_timed_out(i, now);
         const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
-        if (now >= link.next_ping() && (link.state() != LinkState::Up || idle_too_long ||
-                                        link.timeouts_in_a_row() != 0 || link.is_refused()))
+        if (now >= link.next_ping() &&
+            (link.state() != LinkState::Up || idle_too_long || link.wants_ping()))
             ping(i, now);
         if (link.state() == LinkState::Up && link.unanswered_pings() >= down_after_pings &&
             another_up(i))
@@ -522,7 +542,7 @@ Nanoseconds Transport::next_deadline() const noexcept {
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
         earliest = std::min({earliest, link.loss_time(), link.probe_time()});
-        if (link.state() != LinkState::Up || link.timeouts_in_a_row() != 0 || link.is_refused())
+        if (link.state() != LinkState::Up || link.wants_ping())
             earliest = std::min(earliest, link.next_ping());
         else
             earliest =

@@ -184,12 +184,17 @@ TEST_F(LinkTest, EverythingIsLostAtOnceWhenTheLinkFalls) {
     EXPECT_EQ(link.oldest_on_the_way(), nullptr);
 }
 
-TEST_F(LinkTest, APacketTakenBackWasNeverSent) {
-    send(2);
-    EXPECT_EQ(link.take_back(), span_of(1));
-    EXPECT_EQ(link.next_number(), 1U);
+TEST_F(LinkTest, NumbersLeftOutAreNeverUsedAgainAndNeverLost) {
+    send(1);
+    link.skip(2, now);
+    EXPECT_EQ(link.next_number(), 3U);
     EXPECT_EQ(link.in_flight(), packet_bytes);
     EXPECT_EQ(link.counters().sent_packets, 1U);
+    send(6);
+    acknowledge(0, 1);
+    acknowledge(3, 9);
+    EXPECT_TRUE(lost.empty());
+    EXPECT_EQ(link.in_flight(), 0U);
 }
 
 TEST_F(LinkTest, UnansweredPacketsAreProbedForEachTimeLater) {
@@ -371,7 +376,7 @@ TEST_F(LinkTest, RefusalsAreBelievedAfterSomeApart) {
     EXPECT_GT(apart, 1);
     EXPECT_LT(apart, 10);
     link.heard(now);
-    EXPECT_FALSE(link.is_refused());
+    EXPECT_FALSE(link.believed_refused());
 }
 
 }  // namespace

@@ -308,7 +308,7 @@ TEST(SessionLinks, APathForShortPacketsOnlyBesideAnother) {
 }
 
 /// Not yet: a link that is up stays so while short packets pass, and long ones vanish for ever.
-TEST(SessionLinks, DISABLED_APathThatBecomesShorterIsNoticed) {
+TEST(SessionLinks, APathThatBecomesShorterIsNoticed) {
     for (const std::uint32_t count : {1U, 2U}) {
         SCOPED_TRACE(std::to_string(count) + " links");
         SimulatedNetwork network(14, slow_options_of(count));
