@@ -57,11 +57,11 @@ while read -r function; do
 done <"$work/functions.promised"
 [[ $(grep -c '@@VIPL_1.0$' "$work/symbols.found") == 41 ]] || fail "VIPL has 41 functions"
 
-step "the library needs the C and C++ runtime only"
+step "the library needs the C and C++ runtime and libsodium only"
 readelf -d "$libraries/libvipl.so.1" >"$work/dynamic"
 grep -q 'SONAME.*\[libvipl.so.1\]' "$work/dynamic" || fail "the soname is not libvipl.so.1"
 if sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' "$work/dynamic" |
-    grep -vE '^(libc|libm|libstdc\+\+|libgcc_s|ld-linux[a-z0-9-]*)\.so\.[0-9]+$'; then
+    grep -vE '^(libc|libm|libstdc\+\+|libgcc_s|libsodium|ld-linux[a-z0-9-]*)\.so\.[0-9]+$'; then
     fail "the library needs more than that"
 fi
 
