@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/device_copy.hpp"
 #include "wire/packet.hpp"
 #include "wire/packet_guard.hpp"
 
@@ -118,7 +119,7 @@ inline std::byte* Train::append(std::uint32_t bytes) {
 inline void Train::refer(const std::byte* data, std::uint32_t bytes) {
     if (bytes == 0) return;
     if (bytes < least_reference || guard_->needs_copy()) {
-        std::memcpy(append(bytes), data, bytes);
+        base::device_copy(append(bytes), data, bytes);
         return;
     }
     length_ += bytes;

@@ -5,27 +5,12 @@
 #include <cstring>
 
 #include "base/counters.hpp"
+#include "base/device_copy.hpp"
 #include "base/log.hpp"
 #include "na/net/session.hpp"
 
 namespace via::na::net {
 namespace {
-
-/// Into memory that the program may be looking at meanwhile.
-#if defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize("thread"), noinline)) void move_bytes(std::byte* to,
-                                                                 const std::byte* from,
-                                                                 std::size_t bytes) {
-    auto* out = reinterpret_cast<volatile unsigned char*>(to);
-    const auto* in = reinterpret_cast<const volatile unsigned char*>(from);
-    for (std::size_t i = 0; i < bytes; ++i)
-        out[i] = in[i];
-}
-#else
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-}
-#endif
 
 /// Pieces of one message that lie apart from each other. Of more than that only those are taken
 /// that close a gap: memory for them is bounded, whatever a peer sends.
@@ -75,7 +60,7 @@ bool Session::scatter(const Segments& segments, std::uint32_t capacity, std::uin
         // Deregistered since it was posted, and perhaps even unmapped.
         if (!allows(receive_cache_, pd, 0)) return false;
         const std::uint32_t piece = std::min(pd.length - offset, bytes);
-        move_bytes(reinterpret_cast<std::byte*>(pd.address) + offset, from, piece);
+        base::device_copy(reinterpret_cast<std::byte*>(pd.address) + offset, from, piece);
         from += piece;
         bytes -= piece;
         offset = 0;
@@ -151,7 +136,7 @@ bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte
         return false;
     const PhysicalDescriptor& pd = queue.pds.at(1);
     if (!allows(receive_cache_, pd, 0)) return false;
-    move_bytes(reinterpret_cast<std::byte*>(pd.address), payload.data(), payload.size());
+    base::device_copy(reinterpret_cast<std::byte*>(pd.address), payload.data(), payload.size());
     const std::uint64_t entry = queue.start();
     queue.complete(entry, frame.has_immediate() ? status_immediate : 0, frame.total,
                    frame.immediate);
@@ -266,7 +251,7 @@ void Session::place_write(Incoming& incoming, std::uint32_t offset,
         std::memcpy(incoming.held.data(), payload.data() + bytes - held, held);
         bytes -= held;
     }
-    move_bytes(reinterpret_cast<std::byte*>(piece.address), payload.data(), bytes);
+    base::device_copy(reinterpret_cast<std::byte*>(piece.address), payload.data(), bytes);
 }
 
 void Session::place_read(Incoming& incoming, std::uint32_t offset,
@@ -341,8 +326,8 @@ void Session::deliver_write(Incoming& incoming) {
                                       incoming.handle};
         if (allows(receive_cache_, rest, ka::right_rdma_write)) {
             std::atomic_thread_fence(std::memory_order_release);
-            move_bytes(reinterpret_cast<std::byte*>(rest.address), incoming.held.data(),
-                       incoming.held_bytes);
+            base::device_copy(reinterpret_cast<std::byte*>(rest.address), incoming.held.data(),
+                              incoming.held_bytes);
         } else {
             incoming.refused = true;
         }

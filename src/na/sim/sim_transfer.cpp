@@ -2,27 +2,12 @@
 #include "na/sim/sim_transfer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "base/device_copy.hpp"
 
 namespace via::na::sim {
 namespace {
-
-/// A DMA: it asks nobody who may be using the memory.
-#if defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize("thread"), noinline)) void move_bytes(std::byte* to,
-                                                                 const std::byte* from,
-                                                                 std::size_t bytes) {
-    auto* out = reinterpret_cast<volatile unsigned char*>(to);
-    const auto* in = reinterpret_cast<const volatile unsigned char*>(from);
-    for (std::size_t i = 0; i < bytes; ++i)
-        out[i] = in[i];
-}
-#else
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-}
-#endif
 
 /// Calls `part(pd, offset in the buffer)` for the bytes from `offset` on, segment by segment.
 template <class Part>
@@ -88,7 +73,7 @@ void MessageTransfer::fetched(std::uint64_t offset, std::uint64_t bytes) {
                   if (!from_->allows(pd, 0))
                       broken_ = true;
                   else
-                      move_bytes(buffer_.data() + at, memory_of(pd), pd.length);
+                      base::device_copy(buffer_.data() + at, memory_of(pd), pd.length);
               });
     if (broken_) from_->complete_send(chain_.number, status_protection, 0);
 }
@@ -143,7 +128,7 @@ void MessageTransfer::copy_to_receive(std::uint64_t offset, std::uint64_t bytes)
     each_part(receive_.segments(), offset, bytes,
               [&](const PhysicalDescriptor& pd, std::uint64_t at) {
                   if (to_->allows(pd, 0))
-                      move_bytes(memory_of(pd), buffer_.data() + at, pd.length);
+                      base::device_copy(memory_of(pd), buffer_.data() + at, pd.length);
                   else
                       status_ |= status_protection;
               });
@@ -159,7 +144,7 @@ void MessageTransfer::stored(std::uint64_t offset, std::uint64_t bytes) {
     target.address += offset;
     target.length = static_cast<std::uint32_t>(bytes);
     if (to_->allows(target, ka::right_rdma_write)) {
-        move_bytes(memory_of(target), buffer_.data() + offset, bytes);
+        base::device_copy(memory_of(target), buffer_.data() + offset, bytes);
         to_->memory_changes();
     } else {
         refused_ = true;
@@ -273,7 +258,7 @@ void ReadAnswer::fetched(std::uint64_t offset, std::uint64_t bytes) {
     source.address += offset;
     source.length = static_cast<std::uint32_t>(bytes);
     if (target_->connection() == target_connection_ && target_->allows(source, ka::right_rdma_read))
-        move_bytes(buffer_.data() + offset, memory_of(source), bytes);
+        base::device_copy(buffer_.data() + offset, memory_of(source), bytes);
     else
         status_ = status_rdma_protection;
 }
@@ -287,7 +272,7 @@ void ReadAnswer::stored(std::uint64_t offset, std::uint64_t bytes) {
     each_part(request_.segments(), offset, bytes,
               [&](const PhysicalDescriptor& pd, std::uint64_t at) {
                   if (initiator_->allows(pd, 0))
-                      move_bytes(memory_of(pd), buffer_.data() + at, pd.length);
+                      base::device_copy(memory_of(pd), buffer_.data() + at, pd.length);
                   else
                       status_ |= status_protection;
               });
