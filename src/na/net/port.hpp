@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/device_copy.hpp"
 #include "links/send_outcome.hpp"
 
 namespace via::na::net {
@@ -22,6 +23,14 @@ class PacketTaker {
     virtual ~PacketTaker() = default;
     virtual void take(std::span<const std::byte> packet) = 0;
 };
+
+/// Puts the parts together in one place.
+inline void gather(std::span<const iovec> parts, std::byte* to) noexcept {
+    for (const iovec& part : parts) {
+        base::device_copy(to, static_cast<const std::byte*>(part.iov_base), part.iov_len);
+        to += part.iov_len;
+    }
+}
 
 class Port {
   public:

@@ -134,13 +134,6 @@ std::size_t bytes_of(std::span<const iovec> parts) noexcept {
     return bytes;
 }
 
-void gather(std::span<const iovec> parts, std::byte* to) noexcept {
-    for (const iovec& part : parts) {
-        if (part.iov_len != 0) std::memcpy(to, part.iov_base, part.iov_len);
-        to += part.iov_len;
-    }
-}
-
 /// Walks over the parts in steps that need not end where a part does.
 class PartsCursor {
   public:
@@ -536,8 +529,8 @@ SendOutcome UdpPort::send_separately(std::span<const iovec> parts, std::size_t b
         }
         unsigned done = 0;
         while (done < count) {
-            const int sent =
-                ::sendmmsg(socket_.get(), messages.data() + done, count - done, MSG_DONTWAIT);
+            const int sent = static_cast<int>(syscall(
+                SYS_sendmmsg, socket_.get(), messages.data() + done, count - done, MSG_DONTWAIT));
             if (sent > 0) {
                 done += static_cast<unsigned>(sent);
                 any = true;

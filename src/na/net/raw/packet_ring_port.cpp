@@ -145,11 +145,7 @@ SendOutcome PacketRingPort::send(std::span<const iovec> parts, std::uint32_t pac
         bytes += part.iov_len;
     if (bytes > max_packet_) read_mtu();
     if (bytes > max_packet_ || bytes > packet_bytes) return SendOutcome::TooLong;
-    std::byte* to = outgoing_.data() + raw_header_bytes;
-    for (const iovec& part : parts) {
-        if (part.iov_len != 0) std::memcpy(to, part.iov_base, part.iov_len);
-        to += part.iov_len;
-    }
+    gather(parts, outgoing_.data() + raw_header_bytes);
     write_raw_length(outgoing_.data(), bytes);
     for (bool again = true;;) {
         if (::send(socket_.get(), outgoing_.data(), raw_header_bytes + bytes, MSG_DONTWAIT) >= 0)

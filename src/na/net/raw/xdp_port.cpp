@@ -83,11 +83,7 @@ SendOutcome XdpPort::send(std::span<const iovec> parts, std::uint32_t packet_byt
     std::byte* to = interface_->memory(*frame);
     write_raw_header(to, peer_, where_.entry.mac);
     write_raw_length(to, bytes);
-    to += raw_header_bytes;
-    for (const iovec& part : parts) {
-        if (part.iov_len != 0) std::memcpy(to, part.iov_base, part.iov_len);
-        to += part.iov_len;
-    }
+    gather(parts, to + raw_header_bytes);
     *xsk_ring_prod__tx_desc(&socket_->sent, place) = {
         *frame, static_cast<std::uint32_t>(raw_header_bytes + bytes), 0};
     xsk_ring_prod__submit(&socket_->sent, 1);
