@@ -110,6 +110,7 @@ class Link {
     void measured_rtt(Nanoseconds rtt) noexcept;
     /// Bytes a second; 0: not known yet.
     [[nodiscard]] double rate() const noexcept { return rate_; }
+    [[nodiscard]] Nanoseconds rate_measured_at() const noexcept { return rate_measured_at_; }
     [[nodiscard]] double loss_share() const noexcept { return loss_share_; }
 
     // --- receiving
@@ -185,6 +186,7 @@ class Link {
     std::uint64_t acknowledged_bytes_ = 0;
     Nanoseconds acknowledged_at_ = 0;
     double rate_ = 0;
+    Nanoseconds rate_measured_at_ = 0;
     double loss_share_ = 0;
     std::uint32_t timeouts_in_a_row_ = 0;
     Nanoseconds last_activity_ = 0;  ///< the later of the oldest packet's time and the last news
@@ -338,7 +340,10 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
                     const double sample =
                         static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) * 1e9 /
                         static_cast<double>(span);
-                    rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) / 8;
+                    // Up quickly and down slowly: a sample can be too low for many reasons.
+                    rate_ =
+                        rate_ == 0 ? sample : rate_ + (sample - rate_) / (sample > rate_ ? 2 : 8);
+                    rate_measured_at_ = now;
                 }
             }
             largest_acknowledged_ = number;

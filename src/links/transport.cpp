@@ -11,6 +11,7 @@ constexpr std::uint64_t short_bytes = 8192;
 /// A receiver of a long stream acknowledges this often.
 constexpr std::uint32_t acknowledge_every_bytes = 64U << 10U;
 constexpr std::uint32_t acknowledge_every_packets = 64;
+constexpr Nanoseconds rate_holds = 100'000'000;
 /// The least train of a long stream.
 constexpr std::uint32_t worthwhile_bytes = 48U << 10U;
 /// Links whose state one packet tells.
@@ -280,7 +281,8 @@ void Transport::view(Nanoseconds now, std::uint64_t pending) {
         one.peer_busy = link.peer_busy;
         one.room = room_for(link, pending, now);
         one.in_flight = link.in_flight();
-        one.rate = link.rate();
+        // A link that has not been used for long may have become a better one: it is tried again.
+        one.rate = now - link.rate_measured_at() < rate_holds ? link.rate() : 0;
         one.round_trip = link.smoothed_rtt();
         views_.push_back(one);
     }
