@@ -41,7 +41,6 @@ local p = {
     link = ProtoField.uint8("viaduct.link", "Link"),
     flags = ProtoField.uint8("viaduct.flags", "Flags", base.HEX),
     sealed = ProtoField.bool("viaduct.flags.sealed", "Sealed", 8, nil, 1),
-    waits = ProtoField.bool("viaduct.flags.acknowledge", "Waits for acknowledgement", 8, nil, 2),
     encrypted = ProtoField.bytes("viaduct.encrypted", "Encrypted frames"),
     tag = ProtoField.bytes("viaduct.tag", "Tag"),
     padding = ProtoField.bytes("viaduct.padding", "Padding"),
@@ -216,7 +215,6 @@ function packet.dissector(buffer, info, tree)
     top:add(p.link, buffer(13, 1))
     local flags = top:add(p.flags, buffer(14, 1))
     flags:add(p.sealed, buffer(14, 1))
-    flags:add(p.waits, buffer(14, 1))
     local said = {string.format("link %d packet %d:", buffer(13, 1):uint(),
                                 buffer(8, 4):le_uint())}
     local at = 16

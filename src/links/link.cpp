@@ -51,8 +51,7 @@ void Link::kernel_full(Nanoseconds now) noexcept {
 }
 
 /// Once for all packets that were on the way when it happened.
-void Link::shrink_window(std::uint64_t lost_number, Nanoseconds now) noexcept {
-    (void)now;
+void Link::shrink_window(std::uint64_t lost_number) noexcept {
     if (lost_number < recovery_until_) return;
     recovery_until_ = next_number_;
     window_before_loss_ = window_;

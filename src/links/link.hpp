@@ -154,7 +154,7 @@ class Link {
     [[nodiscard]] SentPacket& at(std::uint64_t number) noexcept {
         return sent_[number - sent_base_];
     }
-    void shrink_window(std::uint64_t lost_number, Nanoseconds now) noexcept;
+    void shrink_window(std::uint64_t lost_number) noexcept;
     void drop_settled() noexcept;
 
     std::uint8_t number_;
@@ -228,7 +228,7 @@ void Link::detect_losses(Nanoseconds now, Lost lost) {
         in_flight_ -= packet.bytes;
         ++counters_.lost_packets;
         loss_share_ += (1.0 - loss_share_) / 1024;
-        shrink_window(number, now);
+        shrink_window(number);
         if (!packet.span.empty()) lost(packet.span);
     }
     drop_settled();

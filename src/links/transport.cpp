@@ -49,12 +49,6 @@ void Transport::set_policy(PolicyKind policy) {
     policy_ = make_policy(policy, {terms_.connection, terms_.requester});
 }
 
-bool Transport::idle() const noexcept {
-    for (const Link& link : links_)
-        if (link.in_flight() != 0) return false;
-    return client_.pending_bytes() == 0;
-}
-
 Nanoseconds Transport::last_heard() const noexcept {
     Nanoseconds latest = std::numeric_limits<Nanoseconds>::min();
     for (const Link& link : links_)
@@ -158,8 +152,8 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     ++owed.packets;
     ++owed_packets_;
     owed.bytes += static_cast<std::uint32_t>(packet.size());
-    if (!in_order || (header.flags & wire::packet_acknowledge) != 0 ||
-        owed.bytes >= acknowledge_every_bytes || owed.packets >= acknowledge_every_packets)
+    if (!in_order || owed.bytes >= acknowledge_every_bytes ||
+        owed.packets >= acknowledge_every_packets)
         owed.at_once = true;
 }
 

@@ -103,7 +103,6 @@ class Transport {
     [[nodiscard]] bool closed() const noexcept { return closed_; }
     /// The peer does not answer any more on any link.
     [[nodiscard]] bool lost() const noexcept { return lost_; }
-    [[nodiscard]] bool idle() const noexcept;
     [[nodiscard]] Nanoseconds last_heard() const noexcept;
     /// The kernel says about a link's packets what a send would have said.
     void refused(std::size_t link, SendOutcome outcome, Nanoseconds now);

@@ -41,8 +41,7 @@ struct PacketHeader {
     std::uint8_t link = 0;
     std::uint8_t flags = 0;
 };
-inline constexpr std::uint8_t packet_sealed = 1;       ///< encrypted; the tag follows the frames
-inline constexpr std::uint8_t packet_acknowledge = 2;  ///< the sender waits for the acknowledgement
+inline constexpr std::uint8_t packet_sealed = 1;  ///< encrypted; the tag follows the frames
 
 enum class FrameType : std::uint8_t {
     Pad = 0,  ///< nothing follows

@@ -4,6 +4,7 @@
 #include <sodium.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "wire/crc32c.hpp"
 
@@ -11,14 +12,9 @@ namespace via::wire {
 namespace {
 
 /// A key of its own for each use and direction.
-SessionKey derive(const SessionKey& key, const char* use, bool by_requester) noexcept {
-    std::array<std::uint8_t, 24> label{};
-    std::strncpy(reinterpret_cast<char*>(label.data()), use, label.size() - 1);
-    label.back() = by_requester ? 1 : 2;
-    SessionKey derived;
-    crypto_generichash_blake2b(derived.data(), derived.size(), label.data(), label.size(),
-                               key.data(), key.size());
-    return derived;
+SessionKey derive(const SessionKey& key, std::string_view use, bool by_requester) {
+    const std::array<std::uint8_t, 1> direction{by_requester ? std::uint8_t{1} : std::uint8_t{2}};
+    return derive_key(key, use, {direction});
 }
 
 }  // namespace

@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "wire/packet.hpp"
+#include "wire/seal.hpp"
 
 namespace via::wire {
 
-using SessionKey = std::array<std::uint8_t, 32>;
+using SessionKey = Key;
 
 class PacketGuard {
   public:

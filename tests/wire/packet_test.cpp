@@ -68,11 +68,11 @@ TEST(Packet, TheHeaderLiesWhereTheDocumentSays) {
     header.checksum = 0x08070605;
     header.number = 0x0C0B0A09;
     header.link = 7;
-    header.flags = packet_sealed | packet_acknowledge;
+    header.flags = packet_sealed;
     std::array<std::byte, PacketHeader::bytes> bytes;
     bytes.fill(std::byte{0xEE});
     encode(bytes.data(), header);
-    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 7, 3, 0};
+    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 7, 1, 0};
     for (std::size_t i = 0; i < bytes.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
     const PacketHeader back = decode_packet_header(bytes.data());

@@ -139,7 +139,11 @@ bool Conversation::receive_from(std::size_t link) {
         // A lone packet has nothing behind it, most likely, and the program waits for it.
         if (packets_taken_ < long_batch) break;
     }
-    if (any) hot_ = link;
+    if (any) {
+        hot_ = link;
+        // A long batch was the last one taken: more are there, and acknowledgements say so.
+        transport_.set_busy(packets_taken_ >= long_batch);
+    }
     return any;
 }
 

@@ -11,17 +11,16 @@
 #include <linux/rtnetlink.h>
 #include <net/if_arp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "base/settings.hpp"
+#include "ka/host_address.hpp"
 
 namespace via::na::net {
 namespace {
@@ -342,17 +341,10 @@ base::Result<InterfaceChoice> host_interfaces() {
 }
 
 std::uint64_t host_identity() {
-    // The running kernel and the network namespace, mixed (FNV-1a, then a finalizer).
-    std::string text;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-    struct stat space {};
-    if (::stat("/proc/self/ns/net", &space) == 0)
-        text += " " + std::to_string(space.st_dev) + " " + std::to_string(space.st_ino);
-    std::uint64_t hash = 0xCBF29CE484222325ULL;
-    for (const char letter : text)
-        hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
-    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    return hash ^ (hash >> 31);
+    std::uint64_t identity = 0;
+    for (const std::uint8_t byte : ka::host_address())
+        identity = identity << 8U | byte;
+    return identity;
 }
 
 base::Result<InterfaceWatch> InterfaceWatch::open() {

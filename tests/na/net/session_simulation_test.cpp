@@ -332,6 +332,24 @@ TEST(SessionSimulation, UnreliableMessagesAreWholeOrMissing) {
     });
 }
 
+/// MNC's receiver state: it rides on the acknowledgements.
+TEST(SessionSimulation, ABusyReceiverSaysSo) {
+    SimulatedNetwork network(1, {});
+    std::vector<std::byte> memory(64);
+    const std::uint32_t handle = SimulatedNetwork::register_memory(memory.data(), memory.size(), 0);
+    for (const bool busy : {true, false}) {
+        network.side(1).transport.set_busy(busy);
+        network.side(1).post_receive(memory, handle, 0);
+        network.side(0).post_send(memory, handle, std::nullopt, 0);
+        network.poll(0);
+        ASSERT_TRUE(network.run(1'000 * millisecond, [&] {
+            return network.side(0).completed(network.side(0).queues.send).has_value();
+        }));
+        EXPECT_EQ(network.side(0).transport.link(0).peer_busy, busy);
+    }
+    SimulatedNetwork::deregister_memory(handle);
+}
+
 /// A peer that falls silent is noticed, and not before its time.
 TEST(SessionSimulation, ASilentPeerIsLostAfterTheTimeSet) {
     each_seed(50, [](std::uint64_t seed) {
