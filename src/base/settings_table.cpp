@@ -104,8 +104,9 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         number("VIA_NET_LOST_MS", "2000", 100, 600000,
                "After how many milliseconds of silence a connection to another host is lost."),
         number("VIA_NET_CORK_US", "4", 0, 1000,
-               "For how many microseconds after a send further ones are gathered into a train, "
-               "until the program polls."),
+               "For how many microseconds after a send, and while that is unanswered, further ones "
+               "are "
+               "gathered into a train; 0: each goes at once."),
         text("VIA_NET_INTERFACES", "",
              "The interfaces that connections between hosts use: names or patterns with commas "
              "between them, as in eth*,ib0, and !name for one that is not used; if empty, all but "

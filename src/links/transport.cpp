@@ -8,9 +8,13 @@ namespace {
 
 /// What is no longer than this goes where it arrives first, and on one link.
 constexpr std::uint64_t short_bytes = 8192;
-/// A receiver of a long stream acknowledges this often.
-constexpr std::uint32_t acknowledge_every_bytes = 64U << 10U;
-constexpr std::uint32_t acknowledge_every_packets = 64;
+/// A receiver of a long stream acknowledges this often, and four times a window.
+constexpr std::uint32_t acknowledge_every_bytes = 256U << 10U;
+constexpr std::uint32_t acknowledge_every_packets = 256;
+/// While packets come one after the other their acknowledgement waits so long for more of them.
+constexpr Nanoseconds acknowledge_within = 8'000;
+/// A packet that comes so long after the one before it is no part of a stream.
+constexpr Nanoseconds lone_after = 20'000;
 constexpr Nanoseconds rate_holds = 100'000'000;
 /// The least train of a long stream.
 constexpr std::uint32_t worthwhile_bytes = 48U << 10U;
@@ -149,16 +153,26 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     if (!carries_data) return;
     last_arrival_ = index;
     Owed& owed = owed_[index];
+    if (owed_packets_ == 0) {
+        owed_since_ = now;
+        lone_ = now - last_data_ > lone_after;
+    }
+    last_data_ = now;
     ++owed.packets;
     ++owed_packets_;
     owed.bytes += static_cast<std::uint32_t>(packet.size());
-    if (!in_order || owed.bytes >= acknowledge_every_bytes ||
-        owed.packets >= acknowledge_every_packets)
+    if (!in_order || owed.packets >= acknowledge_every_packets ||
+        owed.bytes >= std::min(acknowledge_every_bytes, link.limits().window_bytes / 4))
         owed.at_once = true;
 }
 
-void Transport::received_all() noexcept {
-    if (owed_packets_ != 0) soon_ = true;
+void Transport::received_all(Nanoseconds now) noexcept {
+    if (owed_packets_ != 0 && (lone_ || now - owed_since_ >= acknowledge_within)) soon_ = true;
+}
+
+bool Transport::awaits_answers() const noexcept {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const Link& link) { return link.in_flight() != 0; });
 }
 
 void Transport::take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now) {
@@ -330,12 +344,12 @@ std::optional<std::size_t> Transport::answering_link() const noexcept {
     return last_arrival_;
 }
 
-bool Transport::transmit(Nanoseconds now) {
+bool Transport::transmit(Nanoseconds now, std::uint64_t worth) {
     if (closed_ || links_.empty()) return false;
     bool any = false;
     for (;;) {
         const std::uint64_t pending = closing_ ? 0 : client_.pending_bytes();
-        if (pending == 0 && !acknowledgement_due()) break;
+        if (pending < (any ? worth : 1) && !acknowledgement_due()) break;
         std::optional<std::size_t> link;
         if (pending != 0) link = choose(pending, now);
         if (!link && acknowledgement_due()) link = answering_link();
@@ -513,6 +527,7 @@ void Transport::on_time(Nanoseconds now) {
             send_close(now);
         return;
     }
+    if (owed_packets_ != 0 && now - owed_since_ >= acknowledge_within) soon_ = true;
     for (std::size_t i = 0; i < links_.size(); ++i) {
         Link& link = links_[i];
         if (link.loss_time() <= now)
@@ -535,6 +550,7 @@ Nanoseconds Transport::next_deadline() const noexcept {
     if (closed_) return never;
     if (closing_) return std::min(close_until_, next_close_);
     Nanoseconds earliest = last_heard() + terms_.lost_after;
+    if (owed_packets_ != 0) earliest = std::min(earliest, owed_since_ + acknowledge_within);
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
         earliest = std::min({earliest, link.loss_time(), link.probe_time()});

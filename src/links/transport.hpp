@@ -84,18 +84,26 @@ class Transport {
 
     /// A packet has come by a link.
     void receive(std::size_t link, std::span<const std::byte> packet, Nanoseconds now);
-    /// No further packet is there at the moment: what is owed for those before is sent soon.
-    void received_all() noexcept;
+    /// No further packet is there at the moment. A lone one is acknowledged now, and those of a
+    /// stream together, a few microseconds later.
+    void received_all(Nanoseconds now) noexcept;
+    /// Nobody will call again soon: what is owed goes with the next transmit.
+    void owe_nothing() noexcept { soon_ = owed_packets_ != 0; }
     /// More packets wait behind those taken: acknowledgements say so (MNC's receiver state).
     void set_busy(bool busy) noexcept { busy_ = busy; }
-    /// Sends what can be sent. True if anything was.
-    bool transmit(Nanoseconds now);
+    /// Sends what can be sent. True if anything was. A second train and later ones carry no less
+    /// than `worth` bytes.
+    bool transmit(Nanoseconds now, std::uint64_t worth = 1);
     /// What was due at `now`.
     void on_time(Nanoseconds now);
     /// When on_time() or transmit() should be called although nothing has come.
     [[nodiscard]] Nanoseconds next_deadline() const noexcept;
     /// Acknowledgements that nobody will send unless transmit() is called again.
     [[nodiscard]] bool owes_acknowledgement() const noexcept { return owed_packets_ != 0; }
+    /// They are to be sent now.
+    [[nodiscard]] bool acknowledgement_due() const noexcept;
+    /// Something was sent that the peer has not answered.
+    [[nodiscard]] bool awaits_answers() const noexcept;
 
     /// Says goodbye on all links, now and again until the peer has heard it or a second is over.
     void close(const wire::CloseFrame& frame, Nanoseconds now);
@@ -118,7 +126,6 @@ class Transport {
 
     [[nodiscard]] wire::PacketHeader header_for(const Link& link, std::uint32_t ahead) const;
     void append_acknowledgements(Train& train, Nanoseconds now);
-    [[nodiscard]] bool acknowledgement_due() const noexcept;
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;
     bool send_train(std::size_t index, Nanoseconds now);
@@ -148,6 +155,9 @@ class Transport {
     std::uint64_t told_delivered_ = 0;  ///< what the last acknowledgement said
     std::size_t last_arrival_ = 0;      ///< link
     bool soon_ = false;                 ///< owed acknowledgements go with the next transmit
+    Nanoseconds owed_since_ = 0;
+    Nanoseconds last_data_ = 0;  ///< when data came
+    bool lone_ = false;          ///< nothing came for a while before what is owed for
     bool busy_ = false;
     std::size_t sticky_ = 0;  ///< with one_link
     std::vector<LinkView> views_;

@@ -143,7 +143,7 @@ class Victim : private links::Output {
     void poll() {
         session.take_sends();
         transport.on_time(now_);
-        transport.received_all();
+        transport.received_all(now_);
         transport.transmit(now_);
         if (transport.lost()) session.peer_lost();
         reap();

@@ -27,11 +27,13 @@ constexpr std::uint64_t corked_bytes = 60'000;
 }  // namespace
 
 Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
-                           std::vector<LinkEnd> links, base::Nanoseconds now)
+                           std::vector<LinkEnd> links, base::Nanoseconds cork,
+                           base::Nanoseconds now)
     : links_(std::move(links)),
       session_(queues, rmmt),
       transport_(session_, *this, terms, now),
-      now_(now) {
+      now_(now),
+      cork_(cork) {
     for (const LinkEnd& end : links_) {
         links::LinkLimits limits;
         limits.packet_bytes = end.packet_bytes;
@@ -147,16 +149,34 @@ bool Conversation::receive_from(std::size_t link) {
     return any;
 }
 
-void Conversation::post(base::Nanoseconds cork) {
-    now_is_fresh_ = false;
-    session_.take_sends();
-    // Right behind another send it waits for company; the next poll sends it at the latest.
-    if (now() - last_sent_ < cork && session_.pending_bytes() < corked_bytes) return;
-    if (transport_.transmit(now_)) last_sent_ = now_;
+/// Several messages are on their way, and there may be more right behind them.
+bool Conversation::in_stream() const noexcept {
+    return polled_ && (session_.operations() > 1 || transport_.awaits_answers());
 }
 
-bool Conversation::poll() {
+/// Right behind another send, and before that one is answered, a send waits for more of its kind:
+/// they leave in one train. What finds the way empty does not wait.
+bool Conversation::waits_for_company() {
+    return session_.pending_bytes() < corked_bytes && in_stream() && now() - last_sent_ < cork_;
+}
+
+void Conversation::transmit() {
+    // A message alone goes to its end; in a stream the rest goes with the next one.
+    const bool gathers = cork_ != 0 && polled_ && session_.operations() > 1;
+    if (!transport_.transmit(now(), gathers ? corked_bytes : 1)) return;
+    // A train takes its time.
+    now_ = last_sent_ = clock_.now();
+}
+
+void Conversation::post() {
     now_is_fresh_ = false;
+    session_.take_sends();
+    if (!waits_for_company()) transmit();
+}
+
+bool Conversation::poll(bool polled) {
+    now_is_fresh_ = false;
+    polled_ = polled;
     ++polls_;
     bool any = receive_from(hot_);
     if (links_.size() > 1 && polls_ % idle_link_polls == 0) {
@@ -169,8 +189,9 @@ bool Conversation::poll() {
         if (!transport_.owes_acknowledgement() && session_.pending_bytes() == 0 &&
             !session_.has_posts() && polls_ % look_polls != 0)
             return session_.take_news();
-        transport_.received_all();
+        transport_.received_all(now());
     }
+    if (!polled_) transport_.owe_nothing();
     session_.take_sends();
     if (now() >= next_look_) {
         next_look_ = now_ + look_interval;
@@ -183,7 +204,7 @@ bool Conversation::poll() {
                 show_link(i);
         }
     }
-    if (transport_.transmit(now_)) last_sent_ = now_;
+    if (transport_.acknowledgement_due() || !waits_for_company()) transmit();
     return session_.take_news() || any;
 }
 

@@ -27,15 +27,16 @@ struct LinkEnd {
 class Conversation final : private links::Output, private PacketTaker {
   public:
     Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::TransportTerms& terms,
-                 std::vector<LinkEnd> links, base::Nanoseconds now);
+                 std::vector<LinkEnd> links, base::Nanoseconds cork, base::Nanoseconds now);
     ~Conversation() override;
     Conversation(const Conversation&) = delete;
     Conversation& operator=(const Conversation&) = delete;
 
-    /// New chains in the send queue go out, at once or, in a burst, in trains.
-    void post(base::Nanoseconds cork);
+    /// New chains in the send queue go out: at once if nothing is under way, in trains otherwise.
+    void post();
     /// Takes what has come, sends what can be sent, sees to what is due. True: something came.
-    bool poll();
+    /// `polled`: it will be called again at once; otherwise nothing is put off.
+    bool poll(bool polled = true);
     void disconnect();
     [[nodiscard]] bool said_goodbye() const noexcept { return transport_.closed(); }
     [[nodiscard]] bool unfinished() const noexcept {
@@ -60,6 +61,9 @@ class Conversation final : private links::Output, private PacketTaker {
     void show_link(std::size_t link) const;
     void hide_links();
     base::Nanoseconds now();
+    [[nodiscard]] bool in_stream() const noexcept;
+    [[nodiscard]] bool waits_for_company();
+    void transmit();
 
     std::vector<LinkEnd> links_;
     /// Where tools see the links, as long as the VI has them; null: no slot was left.
@@ -70,7 +74,9 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds now_;
     bool now_is_fresh_ = false;        ///< the clock was read in this call
     std::uint32_t packets_taken_ = 0;  ///< from the last batch
+    base::Nanoseconds cork_;           ///< how long after a send further ones are gathered
     base::Nanoseconds last_sent_ = 0;
+    bool polled_ = true;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;
     base::Nanoseconds next_show_ = 0;  ///< of the links to tools

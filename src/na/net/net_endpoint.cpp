@@ -38,6 +38,7 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
         for (const int descriptor : descriptors_)
             agent_.watch(descriptor, index_);
         armed_ = Wakes::Nobody;
+        asleep_.store(false, std::memory_order_relaxed);
     }
     conversation_ = std::move(conversation);
     connection_ = connection;
@@ -50,7 +51,7 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
 void NetEndpoint::ring_send() {
     if (!conversation_) return;
     try {
-        conversation_->post(agent_.cork());
+        conversation_->post();
     } catch (const std::bad_alloc&) {
         queues_.report(EndpointEvent::OutOfMemory);
     }
@@ -62,7 +63,7 @@ bool NetEndpoint::poll() {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     bool any = false;
     try {
-        any = conversation_->poll();
+        any = conversation_->poll(!asleep_.load(std::memory_order_relaxed));
     } catch (const std::bad_alloc&) {
         queues_.report(EndpointEvent::OutOfMemory);
         any = true;
@@ -89,6 +90,7 @@ void NetEndpoint::want_attention(Wakes wakes) {
     const bool wanted = wakes != Wakes::Nobody;
     const bool was = armed_ != Wakes::Nobody;
     armed_ = wakes;
+    asleep_.store(wanted, std::memory_order_relaxed);
     if (wanted) agent_.wake_at(deadline());
     if (wanted == was) return;
     for (const int descriptor : descriptors_)

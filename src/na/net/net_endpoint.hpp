@@ -75,6 +75,7 @@ class NetEndpoint final : public Endpoint {
     std::uint64_t connection_ = 0;
     std::atomic<bool> live_{false};
     std::atomic<bool> busy_{false};
+    std::atomic<bool> asleep_{false};  ///< the program does not poll: it is armed
     std::atomic<std::uint64_t> polls_{0};
     std::atomic<base::Nanoseconds> deadline_{links::never};
 

@@ -497,9 +497,10 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
     terms.one_link = !endpoint.queues().reliable();
     terms.lost_after = settings_.lost_after;
     endpoint.queues().remote = established.remote_attributes;
-    endpoint.go_live(std::make_unique<Conversation>(endpoint.queues(), agent_.rmmt(), terms,
-                                                    std::move(links), base::monotonic_now()),
-                     connection);
+    endpoint.go_live(
+        std::make_unique<Conversation>(endpoint.queues(), agent_.rmmt(), terms, std::move(links),
+                                       settings_.cork, base::monotonic_now()),
+        connection);
     abandoned.keep();
     return {};
 }

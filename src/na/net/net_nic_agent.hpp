@@ -66,7 +66,6 @@ class NetNicAgent final : public NicAgent {
     bool service() override;
 
     // For endpoints.
-    [[nodiscard]] base::Nanoseconds cork() const noexcept { return settings_.cork; }
     void give_back_index(std::uint32_t index) noexcept;
     /// The descriptor wakes the service thread from now on, once it is armed.
     void watch(int descriptor, std::uint32_t index);

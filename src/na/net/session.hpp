@@ -62,6 +62,8 @@ class Session final : public links::StreamClient {
     [[nodiscard]] bool has_posts() const noexcept {
         return queues_ != nullptr && queues_->send.has_unstarted();
     }
+    /// Operations of this side that are not delivered yet.
+    [[nodiscard]] std::size_t operations() const noexcept { return operations_.size(); }
     /// Sends or reads that are not done.
     [[nodiscard]] bool unfinished() const noexcept;
     /// An error on a reliable connection: the user agent will end it, and this is why.

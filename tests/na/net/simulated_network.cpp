@@ -129,7 +129,7 @@ void SimulatedNetwork::poll(std::size_t index) {
     Side& one = *sides_[index];
     one.session.take_sends();
     one.transport.on_time(now_);
-    one.transport.received_all();
+    one.transport.received_all(now_);
     one.transport.transmit(now_);
     if (one.transport.lost()) one.session.peer_lost();
     const Nanoseconds next = one.transport.next_deadline();
