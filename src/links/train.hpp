@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "base/device_copy.hpp"
 #include "wire/packet.hpp"
@@ -24,141 +23,143 @@ class Train {
     /// Shorter payloads are copied: a reference costs more than they do.
     static constexpr std::uint32_t least_reference = 256;
 
-    Train() : staging_(new std::byte[staging_bytes]) {}
+    Train() : staging_(new std::byte[staging_bytes]), vectors_(new iovec[most_vectors]) {}
 
-    void begin(std::uint32_t packet_bytes, const wire::PacketGuard& guard) noexcept;
+    /// The packets carry `header` with consecutive numbers from `number` on, and together no more
+    /// than `limit` bytes unless there is only one.
+    void begin(std::uint32_t packet_bytes, std::uint32_t limit, const wire::PacketGuard& guard,
+               const wire::PacketHeader& header, std::uint64_t number) noexcept;
     /// The packet before it is filled up to the common length. Packets before the last are equal.
-    void open_packet(const wire::PacketHeader& header, std::uint64_t number);
+    void open_packet();
     /// Bytes that still fit into the packet.
     [[nodiscard]] std::uint32_t room() const noexcept { return capacity_ - length_; }
     [[nodiscard]] bool packet_empty() const noexcept {
         return length_ == wire::PacketHeader::bytes;
     }
     /// Place for `bytes` more of the packet, to be written by the caller at once.
-    [[nodiscard]] std::byte* append(std::uint32_t bytes);
-    void refer(const std::byte* data, std::uint32_t bytes);
+    [[nodiscard]] std::byte* append(std::uint32_t bytes) noexcept;
+    void refer(const std::byte* data, std::uint32_t bytes) noexcept;
     /// Fills the packet up to `bytes`.
-    void pad(std::uint32_t bytes);
+    void pad(std::uint32_t bytes) noexcept;
     /// Forgets the packet that was opened last.
     void drop_packet() noexcept;
-    void finish();
+    void finish() noexcept;
 
     [[nodiscard]] std::uint32_t packets() const noexcept { return packets_; }
     [[nodiscard]] std::uint32_t packet_bytes() const noexcept { return packet_bytes_; }
     [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
-    [[nodiscard]] std::span<const iovec> parts() const noexcept { return vectors_; }
+    [[nodiscard]] std::span<const iovec> parts() const noexcept {
+        return {vectors_.get(), vectors_used_};
+    }
     /// Would another packet of full length still go into the same system call?
-    [[nodiscard]] bool has_room(std::uint32_t limit) const noexcept {
-        return (packets_ + 1) * packet_bytes_ <= limit && packets_ < most_packets &&
-               vectors_.size() + parts_.size() < most_vectors;
+    [[nodiscard]] bool has_room() const noexcept {
+        return (packets_ + 1) * packet_bytes_ <= limit_ && packets_ < most_packets &&
+               vectors_used_ + most_parts_ <= most_vectors;
     }
 
   private:
     static constexpr std::uint32_t most_packets = 120;
-    static constexpr std::size_t most_vectors = 900;
+    static constexpr std::size_t most_vectors = 1024;  ///< of one call
     static constexpr std::size_t staging_bytes = 2 * 65536;
-    void close_packet();
+    void close_packet() noexcept;
 
     std::unique_ptr<std::byte[]> staging_;
-    std::size_t staged_ = 0;
-    std::size_t packet_start_ = 0;  ///< in the staging
+    std::unique_ptr<iovec[]> vectors_;
+    std::size_t vectors_used_ = 0;
+    std::size_t first_part_ = 0;  ///< vector of the open packet
+    std::size_t most_parts_ = 0;  ///< vectors of a packet: few payloads are worth one
+    std::byte* staged_ = nullptr;
+    std::byte* packet_start_ = nullptr;  ///< in the staging
     const wire::PacketGuard* guard_ = nullptr;
     wire::PacketHeader header_;
-    std::uint64_t number_ = 0;
+    std::uint64_t number_ = 0;  ///< of the next packet
     bool open_ = false;
     std::uint32_t packet_bytes_ = 0;
+    std::uint32_t limit_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t length_ = 0;
     std::uint32_t packets_ = 0;  ///< with the open one
     std::uint32_t bytes_ = 0;    ///< of closed packets
-    std::vector<iovec> parts_;   ///< of the open packet
-    std::vector<iovec> vectors_;
 };
 
-inline void Train::begin(std::uint32_t packet_bytes, const wire::PacketGuard& guard) noexcept {
+inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
+                         const wire::PacketGuard& guard, const wire::PacketHeader& header,
+                         std::uint64_t number) noexcept {
     guard_ = &guard;
+    header_ = header;
+    number_ = number;
     packet_bytes_ = packet_bytes;
-    staged_ = 0;
+    limit_ = limit;
+    capacity_ = packet_bytes - guard.overhead();
+    most_parts_ = 2 * packet_bytes / least_reference + 4;
+    staged_ = staging_.get();
+    vectors_used_ = 0;
     packets_ = 0;
     bytes_ = 0;
     open_ = false;
-    parts_.clear();
-    vectors_.clear();
 }
 
-inline void Train::open_packet(const wire::PacketHeader& header, std::uint64_t number) {
+inline void Train::open_packet() {
     if (open_) {
         pad(capacity_);
         close_packet();
     }
-    header_ = header;
-    number_ = number;
     open_ = true;
     ++packets_;
-    capacity_ = packet_bytes_ - guard_->overhead();
-    length_ = 0;
+    length_ = wire::PacketHeader::bytes;
     packet_start_ = staged_;
-    wire::encode(append(wire::PacketHeader::bytes), header);
+    first_part_ = vectors_used_;
+    header_.number = static_cast<std::uint32_t>(number_++);
+    wire::encode(staged_, header_);
+    vectors_[vectors_used_++] = {staged_, wire::PacketHeader::bytes};
+    staged_ += wire::PacketHeader::bytes;
 }
 
-inline std::byte* Train::append(std::uint32_t bytes) {
-    std::byte* at = staging_.get() + staged_;
+inline std::byte* Train::append(std::uint32_t bytes) noexcept {
+    std::byte* at = staged_;
     staged_ += bytes;
     length_ += bytes;
-    if (!parts_.empty()) {
-        iovec& last = parts_.back();
-        if (static_cast<std::byte*>(last.iov_base) + last.iov_len == at) {
-            last.iov_len += bytes;
-            return at;
-        }
-    }
-    parts_.push_back({at, bytes});
+    iovec& last = vectors_[vectors_used_ - 1];
+    if (static_cast<std::byte*>(last.iov_base) + last.iov_len == at)
+        last.iov_len += bytes;
+    else
+        vectors_[vectors_used_++] = {at, bytes};
     return at;
 }
 
-inline void Train::refer(const std::byte* data, std::uint32_t bytes) {
-    if (bytes == 0) return;
+inline void Train::refer(const std::byte* data, std::uint32_t bytes) noexcept {
     if (bytes < least_reference || guard_->needs_copy()) {
         base::device_copy(append(bytes), data, bytes);
         return;
     }
     length_ += bytes;
-    parts_.push_back({const_cast<std::byte*>(data), bytes});
+    vectors_[vectors_used_++] = {const_cast<std::byte*>(data), bytes};
 }
 
-inline void Train::pad(std::uint32_t bytes) {
+inline void Train::pad(std::uint32_t bytes) noexcept {
     if (bytes <= length_) return;
     const std::uint32_t missing = bytes - length_;
     std::memset(append(missing), 0, missing);
 }
 
 inline void Train::drop_packet() noexcept {
-    parts_.clear();
+    vectors_used_ = first_part_;
     staged_ = packet_start_;
     open_ = false;
     --packets_;
+    --number_;
 }
 
-inline void Train::close_packet() {
+inline void Train::close_packet() noexcept {
     const std::uint32_t overhead = guard_->overhead();
     if (overhead != 0) std::memset(append(overhead), 0, overhead);  // for the tag
-    guard_->protect(header_, number_, parts_);
-    for (const iovec& part : parts_) {
-        if (!vectors_.empty()) {
-            iovec& last = vectors_.back();
-            if (static_cast<std::byte*>(last.iov_base) + last.iov_len == part.iov_base) {
-                last.iov_len += part.iov_len;
-                continue;
-            }
-        }
-        vectors_.push_back(part);
-    }
-    parts_.clear();
+    guard_->protect(header_, number_ - 1,
+                    {vectors_.get() + first_part_, vectors_used_ - first_part_});
     bytes_ += length_;
     open_ = false;
 }
 
-inline void Train::finish() {
+inline void Train::finish() noexcept {
     if (open_) close_packet();
 }
 

@@ -216,13 +216,12 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
 
 // ---- sending ------------------------------------------------------------------------------------
 
-wire::PacketHeader Transport::header_for(const Link& link, std::uint32_t ahead) const {
+void Transport::begin_train(const Link& link, std::uint32_t limit) {
     wire::PacketHeader header;
     header.token = terms_.remote_token;
-    header.number = static_cast<std::uint32_t>(link.next_number() + ahead);
     header.link = link.number();
     header.flags = terms_.sealed ? wire::packet_sealed : std::uint8_t{0};
-    return header;
+    train_.begin(link.limits().packet_bytes, limit, guard_, header, link.next_number());
 }
 
 bool Transport::acknowledgement_due() const noexcept {
@@ -363,24 +362,20 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     Link& link = links_[index];
     const LinkLimits& limits = link.limits();
     const std::uint32_t room = link.room(now);
-    const std::uint32_t limit =
-        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
-    train_.begin(limits.packet_bytes, guard_);
+    begin_train(link, std::min({limits.train_bytes, Train::most_bytes,
+                                std::max(room, limits.packet_bytes)}));
     spans_.clear();
     const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
-    do {
-        train_.open_packet(header_for(link, static_cast<std::uint32_t>(spans_.size())),
-                           link.next_number() + spans_.size());
-        if (spans_.empty() && acknowledging) append_acknowledgements(train_, now);
-        Span span;
-        if (room != 0 && !closing_) client_.fill(train_, span);
-        if (train_.packet_empty()) {
+    train_.open_packet();
+    if (acknowledging) append_acknowledgements(train_, now);
+    if (room != 0 && !closing_) client_.fill(train_, spans_);
+    if (spans_.size() < train_.packets()) {
+        // The last packet took nothing of the stream.
+        if (train_.packet_empty())
             train_.drop_packet();
-            break;
-        }
-        spans_.push_back(span);
-        if (span.empty()) break;
-    } while (train_.has_room(limit) && client_.pending_bytes() != 0);
+        else
+            spans_.emplace_back();
+    }
     if (spans_.empty()) return false;
     train_.finish();
     const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
@@ -390,8 +385,8 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
             const std::uint32_t bytes = std::min(left, train_.packet_bytes());
             left -= bytes;
             link.sent(bytes, span, now);
-            if (!span.empty()) client_.sent(span);
         }
+        client_.sent(spans_);
         if (client_.pending_bytes() == 0) link.ran_dry();
         return true;
     }
@@ -442,8 +437,8 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
 void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType type,
                              std::uint64_t stamp, std::uint32_t padded_to) {
     Link& link = links_[index];
-    train_.begin(link.limits().packet_bytes, guard_);
-    train_.open_packet(header_for(link, 0), link.next_number());
+    begin_train(link, link.limits().packet_bytes);
+    train_.open_packet();
     if (type == wire::FrameType::Ping || type == wire::FrameType::Pong) {
         wire::encode_ping(train_.append(wire::PingFrame::bytes), type, {stamp});
     } else {

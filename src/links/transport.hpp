@@ -27,23 +27,28 @@ class StreamClient {
   public:
     virtual ~StreamClient() = default;
     /// About how many bytes wait to be sent. 0: none.
-    [[nodiscard]] virtual std::uint64_t pending_bytes() const = 0;
-    /// Fills the train's open packet with frames and says which part of the stream they are.
-    virtual void fill(Train& train, Span& span) = 0;
-    /// The kernel has taken it.
-    virtual void sent(const Span& span) = 0;
+    [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
+    /// Fills the train's open packet with frames, and further ones as long as there is room; says
+    /// for each packet which part of the stream it carries.
+    virtual void fill(Train& train, std::vector<Span>& spans) = 0;
+    /// The kernel has taken them.
+    virtual void sent(const std::vector<Span>& spans) = 0;
     /// It has to be sent again.
     virtual void lost(const Span& span) = 0;
     /// It has not been sent at all.
     virtual void unsent(const Span& span) = 0;
     /// How many of the peer's operations have been delivered here, in order.
-    [[nodiscard]] virtual std::uint64_t delivered() const = 0;
+    [[nodiscard]] std::uint64_t delivered() const noexcept { return delivered_; }
     virtual void peer_delivered(std::uint32_t count) = 0;
     /// False: it can not be taken now; the packet counts as lost.
     [[nodiscard]] virtual bool take(const wire::DataFrame& frame,
                                     std::span<const std::byte> payload) = 0;
     virtual void peer_closes(const wire::CloseFrame& frame) = 0;
     virtual void violation(const char* what) = 0;
+
+  protected:
+    std::uint64_t pending_bytes_ = 0;
+    std::uint64_t delivered_ = 0;
 };
 
 class Output {
@@ -124,7 +129,7 @@ class Transport {
         bool at_once = false;
     };
 
-    [[nodiscard]] wire::PacketHeader header_for(const Link& link, std::uint32_t ahead) const;
+    void begin_train(const Link& link, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;

@@ -18,12 +18,11 @@ class TrainTest : public testing::TestWithParam<bool> {
             memory[i] = static_cast<std::byte>(i * 7 + i / 251);
     }
 
-    void open_packet(std::uint64_t number) {
+    void begin() {
         wire::PacketHeader header;
         header.token = 77;
-        header.number = static_cast<std::uint32_t>(number);
         header.flags = GetParam() ? wire::packet_sealed : std::uint8_t{0};
-        train.open_packet(header, number);
+        train.begin(packet_bytes, Train::most_bytes, requester, header, first_number);
     }
     /// As the kernel cuts it.
     [[nodiscard]] Packets cut() const {
@@ -40,8 +39,9 @@ class TrainTest : public testing::TestWithParam<bool> {
         }
         return packets;
     }
-    /// The frames of a packet; fails if it is not genuine.
-    std::vector<std::byte> open(const std::vector<std::byte>& packet, std::uint64_t number) {
+    /// The frames of the packet at a place in the train; fails if it is not genuine.
+    std::vector<std::byte> open(const std::vector<std::byte>& packet, std::uint64_t place) {
+        const std::uint64_t number = first_number + place;
         std::vector<std::byte> opened;
         const auto header = wire::decode_packet_header(packet.data());
         EXPECT_EQ(header.token, 77U);
@@ -65,6 +65,8 @@ class TrainTest : public testing::TestWithParam<bool> {
         return false;
     }
 
+    /// The low half of the numbers turns over in each train.
+    static constexpr std::uint64_t first_number = (std::uint64_t{3} << 32U) - 2;
     wire::PacketGuard requester{{1, 2, 3}, true, GetParam()};
     wire::PacketGuard acceptor{{1, 2, 3}, false, GetParam()};
     std::uint32_t capacity = packet_bytes - requester.overhead();
@@ -73,9 +75,9 @@ class TrainTest : public testing::TestWithParam<bool> {
 };
 
 TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
-    train.begin(packet_bytes, requester);
+    begin();
     for (std::uint64_t i = 0; i < 5; ++i) {
-        open_packet(i);
+        train.open_packet();
         append(10 + static_cast<std::uint32_t>(i), static_cast<std::byte>(i + 1));
     }
     EXPECT_EQ(train.packets(), 5U);
@@ -99,8 +101,8 @@ TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
 }
 
 TEST_P(TrainTest, LongPayloadsAreReferredToWhereNothingIsSealed) {
-    train.begin(packet_bytes, requester);
-    open_packet(0);
+    begin();
+    train.open_packet();
     append(12, std::byte{8});
     EXPECT_EQ(train.room(), capacity - 28);
     train.refer(memory.data() + 100, 300);
@@ -118,8 +120,8 @@ TEST_P(TrainTest, LongPayloadsAreReferredToWhereNothingIsSealed) {
 }
 
 TEST_P(TrainTest, ShortPayloadsAreCopied) {
-    train.begin(packet_bytes, requester);
-    open_packet(0);
+    begin();
+    train.open_packet();
     train.refer(memory.data(), Train::least_reference - 1);
     train.refer(memory.data(), 0);
     train.finish();
@@ -130,8 +132,8 @@ TEST_P(TrainTest, ShortPayloadsAreCopied) {
 }
 
 TEST_P(TrainTest, APacketCanBeFilledUpToItsLength) {
-    train.begin(packet_bytes, requester);
-    open_packet(0);
+    begin();
+    train.open_packet();
     append(12, std::byte{2});
     train.pad(capacity);
     EXPECT_EQ(train.room(), 0U);
@@ -142,10 +144,10 @@ TEST_P(TrainTest, APacketCanBeFilledUpToItsLength) {
 }
 
 TEST_P(TrainTest, ADroppedPacketLeavesNothing) {
-    train.begin(packet_bytes, requester);
-    open_packet(0);
+    begin();
+    train.open_packet();
     append(20, std::byte{1});
-    open_packet(1);
+    train.open_packet();
     EXPECT_TRUE(train.packet_empty());
     train.drop_packet();
     train.finish();
@@ -158,11 +160,12 @@ TEST_P(TrainTest, ADroppedPacketLeavesNothing) {
 
 TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
     for (int round = 0; round < 2; ++round) {  // and a train can be used again
-        train.begin(packet_bytes, requester);
+        begin();
         std::size_t at = 0;
         std::uint64_t number = 0;
-        while (train.has_room(Train::most_bytes) && at + packet_bytes < memory.size()) {
-            open_packet(number++);
+        while (train.has_room() && at + packet_bytes < memory.size()) {
+            train.open_packet();
+            ++number;
             const std::uint32_t half = train.room() / 2;
             train.refer(memory.data() + at, half);
             const std::uint32_t rest = train.room();

@@ -75,12 +75,10 @@ class Session final : public links::StreamClient {
     void peer_lost() noexcept;
 
     // links::StreamClient
-    [[nodiscard]] std::uint64_t pending_bytes() const override;
-    void fill(links::Train& train, links::Span& span) override;
-    void sent(const links::Span& span) override;
+    void fill(links::Train& train, std::vector<links::Span>& spans) override;
+    void sent(const std::vector<links::Span>& spans) override;
     void lost(const links::Span& span) override;
     void unsent(const links::Span& span) override;
-    [[nodiscard]] std::uint64_t delivered() const override { return next_delivery_; }
     void peer_delivered(std::uint32_t count) override;
     [[nodiscard]] bool take(const wire::DataFrame& frame,
                             std::span<const std::byte> payload) override;
@@ -140,6 +138,16 @@ class Session final : public links::StreamClient {
     /// A new one at the end of the stream, to be filled in; added() counts it.
     [[nodiscard]] Outgoing& new_operation();
     void added(const Outgoing& operation) noexcept;
+    void halt() noexcept {
+        halted_ = true;
+        pending_bytes_ = 0;
+    }
+    /// Puts right what waits, after anything that may have changed it.
+    void settle_pending() noexcept;
+    void fill_packet(links::Train& train, links::Span& span);
+    void fill_with_lost(links::Train& train, links::Span& span);
+    void fill_with_bulk(links::Train& train, std::vector<links::Span>& spans);
+    [[nodiscard]] bool put_short(links::Train& train, const Outgoing& op, std::uint64_t number);
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
@@ -186,13 +194,11 @@ class Session final : public links::StreamClient {
     std::uint64_t unsent_operation_ = 0;
     std::uint32_t unsent_offset_ = 0;
     std::deque<links::Span> lost_;
-    std::uint64_t pending_bytes_ = 0;
     std::uint64_t receives_used_ = 0;  ///< of the peer's, by operations made here
     std::deque<Read> reads_;
     std::size_t served_reads_ = 0;
 
-    std::uint64_t next_delivery_ = 0;
-    links::Ring<Incoming> incoming_;  ///< from next_delivery_ on
+    links::Ring<Incoming> incoming_;  ///< from the next to be delivered on
     links::Ring<TakenReceive> taken_;
     std::uint64_t receives_taken_ = 0;
     std::uint64_t receives_delivered_ = 0;

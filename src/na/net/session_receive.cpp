@@ -32,7 +32,7 @@ void Session::violation(const char* what) {
               std::string("a peer on another host broke the rules of the protocol: ") + what);
     base::Counters::get().record_error(
         std::string("a peer on another host broke the rules of the protocol: ") + what);
-    halted_ = true;
+    halt();
     news_ = true;
     if (queues_ != nullptr) queues_->report(EndpointEvent::ProtocolViolation);
 }
@@ -40,8 +40,8 @@ void Session::violation(const char* what) {
 /// A message could not be delivered: on a reliable connection that is the end.
 void Session::fail(std::uint32_t status) {
     if (!queues_->reliable()) return;
-    halted_ = true;
-    reason_.message = static_cast<std::uint32_t>(next_delivery_);
+    halt();
+    reason_.message = static_cast<std::uint32_t>(delivered_);
     reason_.status = status;
 }
 
@@ -86,19 +86,19 @@ bool Session::take_receive() {
 bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payload) {
     if (halted_ || queues_ == nullptr) return true;  // nobody is interested any more
     if (!queues_->reliable()) return take_unreliable(frame, payload);
-    const std::uint64_t number = wire::expand(frame.message, next_delivery_);
-    if (number < next_delivery_) return true;  // it has come before
+    const std::uint64_t number = wire::expand(frame.message, delivered_);
+    if (number < delivered_) return true;  // it has come before
     // Answers to reads come on top of what the peer's program has posted.
-    if (number - next_delivery_ >= most_operations + most_served_reads) {
+    if (number - delivered_ >= most_operations + most_served_reads) {
         violation("more operations under way than agreed");
         return false;
     }
-    if (number == next_delivery_ && take_plain(frame, payload)) return true;
-    while (incoming_.size() <= number - next_delivery_)
+    if (number == delivered_ && take_plain(frame, payload)) return true;
+    while (incoming_.size() <= number - delivered_)
         incoming_.push() = Incoming{};
-    Incoming& incoming = incoming_[number - next_delivery_];
+    Incoming& incoming = incoming_[number - delivered_];
     if (!incoming.begun) {
-        switch (begin(incoming, frame, number == next_delivery_)) {
+        switch (begin(incoming, frame, number == delivered_)) {
             case Begin::Ready:
                 break;
             case Begin::NotNow:
@@ -119,7 +119,7 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
     }
     if (crumbles(incoming.got, frame)) return false;
     place(incoming, frame, payload);
-    if (incoming.complete && number == next_delivery_) deliver_ready();
+    if (incoming.complete && number == delivered_) deliver_ready();
     return true;
 }
 
@@ -146,7 +146,7 @@ bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte
     queues_->counters->received_bytes.add(frame.total);
     news_ = true;
     if (!incoming_.empty()) incoming_.pop_front();
-    ++next_delivery_;
+    ++delivered_;
     if (!incoming_.empty()) deliver_ready();
     return true;
 }
@@ -266,9 +266,9 @@ void Session::deliver_ready() {
         Incoming incoming = std::move(incoming_.front());
         incoming_.pop_front();
         deliver(incoming);
-        ++next_delivery_;
+        ++delivered_;
         // What failed has not been delivered.
-        if (halted_ && reason_.status != 0) --next_delivery_;
+        if (halted_ && reason_.status != 0) --delivered_;
     }
 }
 
@@ -375,7 +375,7 @@ void Session::deliver_read_request(const Incoming& incoming) {
     Outgoing& answer = new_operation();
     answer.type = wire::FrameType::ReadData;
     answer.length = incoming.total;
-    answer.receive = next_delivery_;
+    answer.receive = delivered_;
     if (incoming.total != 0) answer.segments.add(source);
     answer.remote = {};
     added(answer);
@@ -385,20 +385,20 @@ void Session::deliver_read_data(const Incoming& incoming) {
     Read* read = read_of(incoming.receive);
     if (read == nullptr) return violation("data of a read that was answered already");
     queues_->send.complete(read->entry, read->status, read->status == 0 ? read->length : 0);
-    if (read->status != 0 && queues_->reliable()) halted_ = true;
+    if (read->status != 0 && queues_->reliable()) halt();
     std::erase_if(reads_, [&](const Read& r) { return r.operation == incoming.receive; });
     take_sends();  // a fence may have waited for it
 }
 
 /// Messages may be missing, and what is missing is given up as soon as a later one comes.
 bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std::byte> payload) {
-    const std::uint64_t number = wire::expand(frame.message, next_delivery_);
-    if (number < next_delivery_ ||
+    const std::uint64_t number = wire::expand(frame.message, delivered_);
+    if (number < delivered_ ||
         (frame.type != wire::FrameType::Send && frame.type != wire::FrameType::RdmaWrite))
         return true;
-    if (number > next_delivery_ || incoming_.empty()) {
+    if (number > delivered_ || incoming_.empty()) {
         incoming_.clear();
-        next_delivery_ = number;
+        delivered_ = number;
         if (frame.offset != 0) return true;  // its beginning is missing
         Incoming& begun = incoming_.push();
         begun = Incoming{};
@@ -425,7 +425,7 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
     if (frame.offset != got || incoming.total != frame.total || incoming.type != frame.type) {
         if (frame.offset > got) {  // a piece is missing
             incoming_.clear();
-            ++next_delivery_;
+            ++delivered_;
         }
         return true;
     }
@@ -434,7 +434,7 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
         Incoming whole = std::move(incoming_.front());
         incoming_.clear();
         deliver(whole);
-        ++next_delivery_;
+        ++delivered_;
     }
     return true;
 }

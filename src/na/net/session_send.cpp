@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/device_copy.hpp"
 #include "na/net/session.hpp"
 
 namespace via::na::net {
@@ -36,9 +37,11 @@ bool Session::unfinished() const noexcept {
            (queues_ != nullptr && queues_->send.has_unstarted());
 }
 
-std::uint64_t Session::pending_bytes() const {
-    if (halted_ || (lost_.empty() && unsent_operation_ == next_operation_)) return 0;
-    return std::max<std::uint64_t>(pending_bytes_, 1);
+void Session::settle_pending() noexcept {
+    if (halted_ || (lost_.empty() && unsent_operation_ == next_operation_))
+        pending_bytes_ = 0;
+    else if (pending_bytes_ == 0)
+        pending_bytes_ = 1;  // of unknown length
 }
 
 Session::Outgoing& Session::new_operation() {
@@ -121,7 +124,7 @@ void Session::fail_send(std::uint64_t number, std::uint32_t status) {
         news_ = true;
     }
     if (queues_ != nullptr && queues_->reliable()) {
-        halted_ = true;
+        halt();
         // The peer hears of a read that can not be answered.
         if (op.type == wire::FrameType::ReadData) {
             reason_.message = static_cast<std::uint32_t>(op.receive);
@@ -193,10 +196,69 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
     return begin == end;
 }
 
-void Session::fill(links::Train& train, links::Span& span) {
-    if (queues_ == nullptr) return;
+/// A short message, whole, out of one segment: the commonest frame of all.
+bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t number) {
+    if (op.type != wire::FrameType::Send || op.segments.size() != 1 ||
+        op.length >= links::Train::least_reference)
+        return false;
+    wire::DataFrame frame;
+    frame.flags = wire::data_whole;
+    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
+    if (header + op.length > train.room()) return false;
+    const PhysicalDescriptor& pd = op.segments[0];
+    if (!allows(send_cache_, pd, 0)) return false;
+    frame.length = static_cast<std::uint16_t>(op.length);
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(op.receive);
+    frame.immediate = op.immediate;
+    std::byte* at = train.append(header + op.length);
+    wire::encode(at, frame);
+    base::device_copy(at + header, reinterpret_cast<const std::byte*>(pd.address), op.length);
+    return true;
+}
+
+/// Packets with nothing but the middle of a long message: the greater part of every stream.
+void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& spans) {
+    const std::uint64_t number = unsent_operation_;
+    const Outgoing& op = operation(number);
+    if (op.segments.size() != 1 || op.type == wire::FrameType::ReadRequest) return;
+    const PhysicalDescriptor& pd = op.segments[0];
+    wire::DataFrame frame;
+    frame.type = op.type;
+    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    const std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags);
+    if (train.room() < header + least_piece || op.length - unsent_offset_ < train.room()) return;
+    const std::uint32_t right =
+        op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
+    if (!allows(send_cache_, pd, right)) return;  // the long way tells what is wrong
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(op.receive);
+    frame.total = op.length;
+    frame.immediate = op.immediate;
+    frame.address = op.remote.address;
+    frame.handle = op.remote.handle;
+    const auto* data = reinterpret_cast<const std::byte*>(pd.address);
+    const std::uint32_t begun = unsent_offset_;
+    std::uint32_t at = begun;
+    for (;;) {
+        const std::uint32_t bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
+        frame.length = static_cast<std::uint16_t>(bytes);
+        frame.offset = at;
+        wire::encode(train.append(header), frame);
+        train.refer(data + at, bytes);
+        spans.push_back({number, number, at, at + bytes});
+        at += bytes;
+        if (!train.has_room() || op.length - at < train.packet_bytes()) break;
+        train.open_packet();
+    }
+    unsent_offset_ = at;
+    pending_bytes_ -= std::min<std::uint64_t>(pending_bytes_, at - begun);
+}
+
+/// What was lost, as far as it has not been delivered meanwhile. One span a packet.
+void Session::fill_with_lost(links::Train& train, links::Span& span) {
     bool any = false;
-    // What was lost first, as far as it has not been delivered meanwhile. One span a packet.
     while (!lost_.empty() && !halted_) {
         links::Span& from = lost_.front();
         if (from.first < first_operation_) {
@@ -229,12 +291,21 @@ void Session::fill(links::Train& train, links::Span& span) {
         if (!any) span = {};
         return;
     }
+}
+
+void Session::fill_packet(links::Train& train, links::Span& span) {
     const std::uint64_t started = unsent_operation_;
     const std::uint32_t started_at = unsent_offset_;
+    bool any = false;
     while (unsent_operation_ < next_operation_ && !halted_) {
-        const std::uint32_t end = operation(unsent_operation_).length;
+        const Outgoing& op = operation(unsent_operation_);
+        const std::uint32_t end = op.length;
         std::uint32_t at = unsent_offset_;
-        const bool finished = put(train, unsent_operation_, at, end, any);
+        bool finished = at == 0 && put_short(train, op, unsent_operation_);
+        if (finished)
+            at = end;
+        else
+            finished = put(train, unsent_operation_, at, end, any);
         if (at != unsent_offset_ || finished) {
             span.first = started;
             span.begin = started_at;
@@ -248,16 +319,33 @@ void Session::fill(links::Train& train, links::Span& span) {
         ++unsent_operation_;
         unsent_offset_ = 0;
     }
-    if (halted_) pending_bytes_ = 0;
-    if (lost_.empty() && unsent_operation_ == next_operation_) pending_bytes_ = 0;
+}
+
+void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
+    while (queues_ != nullptr && !halted_) {
+        const std::size_t before = spans.size();
+        if (lost_.empty() && unsent_operation_ < next_operation_) fill_with_bulk(train, spans);
+        if (spans.size() == before) {
+            links::Span span;
+            if (!lost_.empty()) fill_with_lost(train, span);
+            if (lost_.empty() && span.empty()) fill_packet(train, span);
+            if (span.empty()) break;
+            spans.push_back(span);
+        }
+        settle_pending();
+        if (pending_bytes_ == 0 || !train.has_room()) return;
+        train.open_packet();
+    }
+    settle_pending();
 }
 
 /// On an unreliable VI a message is done when the kernel has it.
-void Session::sent(const links::Span& span) {
+void Session::sent(const std::vector<links::Span>& spans) {
     if (queues_ == nullptr || queues_->reliable()) return;
-    while (!operations_.empty() && first_operation_ < unsent_operation_ &&
-           first_operation_ <= span.last)
-        retire_first(0);
+    for (const links::Span& span : spans)
+        while (!span.empty() && !operations_.empty() && first_operation_ < unsent_operation_ &&
+               first_operation_ <= span.last)
+            retire_first(0);
 }
 
 void Session::retire_first(std::uint32_t status) {
@@ -311,7 +399,7 @@ void Session::unsent(const links::Span& span) {
         pending_bytes_ = 0;
         for (std::uint64_t n = unsent_operation_; n < next_operation_; ++n)
             pending_bytes_ += weight(operation(n).length);
-        return;
+        return settle_pending();
     }
     lost(span);
     // It comes before everything else that waits.
@@ -330,7 +418,7 @@ void Session::peer_delivered(std::uint32_t count) {
     }
     while (first_operation_ < until)
         retire_first(0);
-    if (lost_.empty() && unsent_operation_ == next_operation_) pending_bytes_ = 0;
+    settle_pending();
 }
 
 void Session::peer_closes(const wire::CloseFrame& frame) {
@@ -357,14 +445,14 @@ void Session::peer_closes(const wire::CloseFrame& frame) {
             std::erase_if(reads_, [&](const Read& r) { return r.operation == failed; });
         }
     }
-    halted_ = true;
+    halt();
     queues_->report(EndpointEvent::PeerDisconnected);
 }
 
 void Session::peer_lost() noexcept {
     if (peer_closed_ || queues_ == nullptr) return;
     peer_closed_ = true;
-    halted_ = true;
+    halt();
     news_ = true;
     queues_->report(EndpointEvent::PeerDied);
 }
