@@ -80,6 +80,7 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     if (header.token != terms_.local_token || header.version != wire::packet_version ||
         header.link != index)
         return;
+    settle();
     Link& link = links_[index];
     const std::uint64_t number = wire::expand(header.number, link.largest_received());
     const auto body = guard_.open(header, number, packet, opened_);
@@ -91,7 +92,7 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     if (link.has_received(number)) {
         ++link.counters().duplicate_packets;
         // The sender may not have heard that it came.
-        owed_[index].at_once = owed_[index].at_once || owed_[index].packets != 0;
+        if (owed_packets_ != 0) soon_ = true;
         return;
     }
     wire::FrameReader reader(*body);
@@ -99,9 +100,11 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     while (const auto type = reader.next()) {
         switch (*type) {
             case wire::FrameType::Acknowledgement: {
-                wire::AcknowledgementFrame frame;
-                if (!reader.take(frame)) return client_.violation("a malformed acknowledgement");
-                take_acknowledgement(frame, now);
+                settle();
+                if (!reader.take(heard_)) return client_.violation("a malformed acknowledgement");
+                heard_at_ = now;
+                put_aside_ = true;
+                if (!may_put_aside_ || reader.next() != wire::FrameType::Send) settle();
                 break;
             }
             case wire::FrameType::Ping: {
@@ -163,7 +166,7 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     owed.bytes += static_cast<std::uint32_t>(packet.size());
     if (!in_order || owed.packets >= acknowledge_every_packets ||
         owed.bytes >= std::min(acknowledge_every_bytes, link.limits().window_bytes / 4))
-        owed.at_once = true;
+        soon_ = true;
 }
 
 void Transport::received_all(Nanoseconds now) noexcept {
@@ -222,12 +225,6 @@ void Transport::begin_train(const Link& link, std::uint32_t limit) {
     header.link = link.number();
     header.flags = terms_.sealed ? wire::packet_sealed : std::uint8_t{0};
     train_.begin(link.limits().packet_bytes, limit, guard_, header, link.next_number());
-}
-
-bool Transport::acknowledgement_due() const noexcept {
-    if (owed_packets_ == 0) return false;
-    if (soon_) return true;
-    return std::any_of(owed_.begin(), owed_.end(), [](const Owed& owed) { return owed.at_once; });
 }
 
 /// What has come on each link that owes, as far as it fits.

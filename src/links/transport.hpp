@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -94,6 +94,15 @@ class Transport {
     void received_all(Nanoseconds now) noexcept;
     /// Nobody will call again soon: what is owed goes with the next transmit.
     void owe_nothing() noexcept { soon_ = owed_packets_ != 0; }
+    /// An acknowledgement that came with data is put aside until settle(), so that the data is
+    /// with the program before the books are kept. Nothing is put aside unless it is allowed.
+    void put_aside(bool allowed) noexcept { may_put_aside_ = allowed; }
+    [[nodiscard]] bool has_put_aside() const noexcept { return put_aside_; }
+    void settle() {
+        if (!put_aside_) return;
+        put_aside_ = false;
+        take_acknowledgement(heard_, heard_at_);
+    }
     /// More packets wait behind those taken: acknowledgements say so (MNC's receiver state).
     void set_busy(bool busy) noexcept { busy_ = busy; }
     /// Sends what can be sent. True if anything was. A second train and later ones carry no less
@@ -106,7 +115,7 @@ class Transport {
     /// Acknowledgements that nobody will send unless transmit() is called again.
     [[nodiscard]] bool owes_acknowledgement() const noexcept { return owed_packets_ != 0; }
     /// They are to be sent now.
-    [[nodiscard]] bool acknowledgement_due() const noexcept;
+    [[nodiscard]] bool acknowledgement_due() const noexcept { return soon_; }
     /// Something was sent that the peer has not answered.
     [[nodiscard]] bool awaits_answers() const noexcept;
 
@@ -126,7 +135,6 @@ class Transport {
     struct Owed {  ///< acknowledgements of one link
         std::uint32_t packets = 0;
         std::uint32_t bytes = 0;
-        bool at_once = false;
     };
 
     void begin_train(const Link& link, std::uint32_t limit);
@@ -154,7 +162,7 @@ class Transport {
     TransportTerms terms_;
     wire::PacketGuard guard_;
     std::unique_ptr<Policy> policy_;
-    std::deque<Link> links_;
+    std::vector<Link> links_;
     std::vector<Owed> owed_;
     std::uint32_t owed_packets_ = 0;
     std::uint64_t told_delivered_ = 0;  ///< what the last acknowledgement said
@@ -164,6 +172,10 @@ class Transport {
     Nanoseconds last_data_ = 0;  ///< when data came
     bool lone_ = false;          ///< nothing came for a while before what is owed for
     bool busy_ = false;
+    bool may_put_aside_ = false;
+    bool put_aside_ = false;  ///< heard_ waits
+    wire::AcknowledgementFrame heard_;
+    Nanoseconds heard_at_ = 0;
     std::size_t sticky_ = 0;  ///< with one_link
     std::vector<LinkView> views_;
     std::vector<Span> spans_;

@@ -171,6 +171,12 @@ void Conversation::transmit() {
 void Conversation::post() {
     now_is_fresh_ = false;
     session_.take_sends();
+    if (transport_.has_put_aside()) {
+        // The answer to what came last; whatever else it is, it is no stream.
+        if (session_.operations() <= 2) transmit();
+        transport_.settle();
+        if (session_.pending_bytes() == 0) return;
+    }
     if (!waits_for_company()) transmit();
 }
 
@@ -178,6 +184,8 @@ bool Conversation::poll(bool polled) {
     now_is_fresh_ = false;
     polled_ = polled;
     ++polls_;
+    transport_.settle();
+    transport_.put_aside(polled);
     bool any = receive_from(hot_);
     if (links_.size() > 1 && polls_ % idle_link_polls == 0) {
         const std::size_t hot = hot_;
@@ -193,6 +201,7 @@ bool Conversation::poll(bool polled) {
     }
     if (!polled_) transport_.owe_nothing();
     session_.take_sends();
+    if (session_.pending_bytes() != 0) transport_.settle();
     if (now() >= next_look_) {
         next_look_ = now_ + look_interval;
         transport_.on_time(now_);
@@ -211,6 +220,7 @@ bool Conversation::poll(bool polled) {
 void Conversation::disconnect() {
     now_is_fresh_ = false;
     (void)now();
+    transport_.settle();
     if (base::log_level() >= base::LogLevel::Debug) log_links();
     const wire::CloseFrame reason = session_.reason();
     session_.detach();

@@ -127,6 +127,8 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
 
 void SimulatedNetwork::poll(std::size_t index) {
     Side& one = *sides_[index];
+    one.transport.settle();
+    one.transport.put_aside(random_.below(2) == 0);
     one.session.take_sends();
     one.transport.on_time(now_);
     one.transport.received_all(now_);
