@@ -61,6 +61,8 @@ class NetEndpoint final : public Endpoint {
     }
     /// Has it something to do besides waiting for packets?
     [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+    /// The program does not poll; the service thread has been told to.
+    [[nodiscard]] bool asleep() const noexcept { return asleep_.load(std::memory_order_relaxed); }
     void want_attention(Wakes wakes);
     /// Puts its descriptors into a poll group's set, or takes them out.
     void watch_in(int epoll, bool watched);
@@ -75,7 +77,7 @@ class NetEndpoint final : public Endpoint {
     std::uint64_t connection_ = 0;
     std::atomic<bool> live_{false};
     std::atomic<bool> busy_{false};
-    std::atomic<bool> asleep_{false};  ///< the program does not poll: it is armed
+    std::atomic<bool> asleep_{false};
     std::atomic<std::uint64_t> polls_{0};
     std::atomic<base::Nanoseconds> deadline_{links::never};
 

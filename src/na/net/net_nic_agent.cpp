@@ -310,7 +310,8 @@ void NetNicAgent::timer_rang() {
     {
         const std::shared_lock guard(registry_mutex_);
         for (NetEndpoint* endpoint : endpoints_) {
-            if (endpoint == nullptr || !endpoint->live()) continue;
+            // Who polls sees to it himself, and is not to be disturbed.
+            if (endpoint == nullptr || !endpoint->live() || !endpoint->asleep()) continue;
             if (endpoint->deadline() <= now) endpoint->owner().progress();
             // Something that is due at once, and is not done at once, waits for the next round.
             if (endpoint->live())
