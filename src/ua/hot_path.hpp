@@ -58,36 +58,62 @@ inline void VirtualInterface::tell_of_completions(CompletionQueue* cq) {
         wake_waiters(cq);
 }
 
-/// A small send that is done when this returns true; false: nothing has happened.
-inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor,
-                                           std::uint32_t memory_handle) {
-    na::WorkQueue& work = queues_->send;
-    if (!work.quiet() || state_ != ViState::Connected || send_failed_) return false;
-    const ka::Region* region = plain_descriptor(descriptor, memory_handle, work);
+/// A send of one segment about which the caches know everything. False: post it the long way.
+inline bool VirtualInterface::plain_send(const VIP_DESCRIPTOR* descriptor,
+                                         std::uint32_t memory_handle,
+                                         PlainSend& send) const noexcept {
+    if (state_ != ViState::Connected || send_failed_) return false;
+    const ka::Region* region = plain_descriptor(descriptor, memory_handle, queues_->send);
     if (region == nullptr) return false;
     const std::uint32_t control = descriptor->CS.Control;
-    const VIP_DATA_SEGMENT segment = descriptor->DS[0].Local;
-    if (segment.Handle != memory_handle) {
-        region = data_cache_.hit(rmmt_, segment.Handle);
+    send.segment = descriptor->DS[0].Local;
+    if (send.segment.Handle != memory_handle) {
+        region = data_cache_.hit(rmmt_, send.segment.Handle);
         if (region == nullptr || !tag_matches(*region)) return false;
     }
-    if ((control & ~std::uint32_t{VIP_CONTROL_IMMEDIATE}) != 0 || segment.Length == 0 ||
-        segment.Length != descriptor->CS.Length || segment.Length > max_transfer_bytes_ ||
-        !region->contains(segment.Data.AddressBits, segment.Length))
-        return false;
-    if (!carrier_->send_at_once(segment.Data.Address, segment.Length, region->arena != ka::no_arena,
-                                (control & VIP_CONTROL_IMMEDIATE) != 0,
-                                descriptor->CS.ImmediateData))
+    send.in_arena = region->arena != ka::no_arena;
+    send.has_immediate = (control & VIP_CONTROL_IMMEDIATE) != 0;
+    send.immediate = descriptor->CS.ImmediateData;
+    return (control & ~std::uint32_t{VIP_CONTROL_IMMEDIATE}) == 0 && send.segment.Length != 0 &&
+           send.segment.Length == descriptor->CS.Length &&
+           send.segment.Length <= max_transfer_bytes_ &&
+           region->contains(send.segment.Data.AddressBits, send.segment.Length);
+}
+
+/// A small send that is done when this returns true; false: nothing has happened.
+inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor, std::uint32_t memory_handle,
+                                           const PlainSend& send) {
+    na::WorkQueue& work = queues_->send;
+    if (!work.quiet() || !carrier_->send_at_once(send.segment.Data.Address, send.segment.Length,
+                                                 send.in_arena, send.has_immediate, send.immediate))
         return false;
     link_plain(work, descriptor, memory_handle);
     work.post_done(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, na::status_op_send,
-                   segment.Length);
+                   send.segment.Length);
     __atomic_store_n(&descriptor->CS.Status, na::status_op_send | na::status_done,
                      __ATOMIC_RELEASE);
     if (send_cq_ != nullptr &&
         !send_cq_->reserve_and_push(handle.load(std::memory_order_relaxed), false)) [[unlikely]]
         raise_lost_completion();
     tell_of_completions(send_cq_);
+    return true;
+}
+
+/// False: nothing has happened.
+inline bool VirtualInterface::post_plain_send(VIP_DESCRIPTOR* descriptor,
+                                              std::uint32_t memory_handle, const PlainSend& send) {
+    na::WorkQueue& work = queues_->send;
+    if (!work.has_room(2)) return false;
+    if (send_cq_ != nullptr) send_cq_->reserve();
+    link_plain(work, descriptor, memory_handle);
+    descriptor->CS.Status = 0;
+    const na::ChainHead head{na::Operation::Send,
+                             send.has_immediate ? na::pd_immediate : std::uint8_t{0}, 1,
+                             send.segment.Length, send.immediate};
+    work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 2, na::status_op_send);
+    work.pds.push(na::encode_head(head));
+    work.pds.push({send.segment.Data.AddressBits, send.segment.Length, send.segment.Handle});
+    start_sends();
     return true;
 }
 
@@ -98,7 +124,10 @@ inline PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCR
     const base::BiasedGuard guard(lock_);
     if (!is(expected)) [[unlikely]]
         return PostOutcome::StaleHandle;
-    if (send_at_once(descriptor, memory_handle)) [[likely]]
+    PlainSend send;
+    if (plain_send(descriptor, memory_handle, send) &&
+        (send_at_once(descriptor, memory_handle, send) ||
+         post_plain_send(descriptor, memory_handle, send))) [[likely]]
         return PostOutcome::Success;
     return post_any_send(descriptor, memory_handle);
 }

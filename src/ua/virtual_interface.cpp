@@ -242,6 +242,15 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
     return PostOutcome::Overrun;
 }
 
+/// Tells the NIC agent of what was posted.
+void VirtualInterface::start_sends() {
+    carrier_->ring_send();
+    settle();
+    const na::WorkQueue& work = queues_->send;
+    if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))
+        nic_->process().look_after();
+}
+
 PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
                                             std::uint32_t memory_handle) {
     na::WorkQueue& work = queues_->send;
@@ -328,10 +337,7 @@ PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
         if (segment.Length != 0)
             work.pds.push({segment.Data.AddressBits, segment.Length, segment.Handle});
     }
-    carrier_->ring_send();
-    settle();
-    if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))
-        nic_->process().look_after();
+    start_sends();
     return PostOutcome::Success;
 }
 

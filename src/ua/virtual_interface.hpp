@@ -120,8 +120,22 @@ class VirtualInterface final : public na::EndpointOwner {
                (queues_->local.flags & ka::endpoint_any_tag) != 0;
     }
     // In hot_path.hpp.
+    struct PlainSend {
+        VIP_DATA_SEGMENT segment;
+        std::uint32_t immediate;
+        bool has_immediate;
+        bool in_arena;
+    };
+    [[gnu::always_inline, nodiscard]] bool plain_send(const VIP_DESCRIPTOR* descriptor,
+                                                      std::uint32_t memory_handle,
+                                                      PlainSend& send) const noexcept;
     [[gnu::always_inline, nodiscard]] bool send_at_once(VIP_DESCRIPTOR* descriptor,
-                                                        std::uint32_t memory_handle);
+                                                        std::uint32_t memory_handle,
+                                                        const PlainSend& send);
+    [[gnu::always_inline, nodiscard]] bool post_plain_send(VIP_DESCRIPTOR* descriptor,
+                                                           std::uint32_t memory_handle,
+                                                           const PlainSend& send);
+    void start_sends();
     [[gnu::noinline, nodiscard]] PostOutcome post_any_send(VIP_DESCRIPTOR* descriptor,
                                                            std::uint32_t memory_handle);
     [[gnu::noinline, nodiscard]] PostOutcome post_any_receive(VIP_DESCRIPTOR* descriptor,
