@@ -41,14 +41,26 @@ class EveryPort : public testing::TestWithParam<Kind> {
         if (network_ == nullptr) GTEST_SKIP() << reason;
         ends_ = connect();
         if (ends_.a == nullptr) GTEST_SKIP() << refusal_;
-        // Until both know the other's MAC the kernel may drop what is sent too fast.
         for (const auto& [from, to] :
-             {std::pair{ends_.a.get(), ends_.b.get()}, std::pair{ends_.b.get(), ends_.a.get()}}) {
-            Collector collector;
-            ASSERT_EQ(send_now(*from, packet_of(0, 10)), SendOutcome::Sent);
-            receive_until(*to, collector, 1);
-            ASSERT_EQ(collector.packets.size(), 1U);
+             {std::pair{ends_.a.get(), ends_.b.get()}, std::pair{ends_.b.get(), ends_.a.get()}})
+            ASSERT_NO_FATAL_FAILURE(open_the_way(*from, *to));
+    }
+    /// Until an interface is really up and both know the other's MAC the kernel may drop packets.
+    static void open_the_way(Port& from, Port& to) {
+        Collector collector;
+        std::uint64_t sent = 0;
+        const auto deadline = base::Deadline::after_milliseconds(20'000);
+        while (collector.packets.empty() && !deadline.expired()) {
+            ASSERT_EQ(send_patiently(from, packet_of(sent++, 10)), SendOutcome::Sent);
+            receive_rest(to, collector);
         }
+        // Behind the last one there is nothing.
+        ASSERT_EQ(send_patiently(from, packet_of(sent, 10)), SendOutcome::Sent);
+        while (!collector.packets.empty() && collector.packets.back() != packet_of(sent, 10) &&
+               !deadline.expired())
+            receive_until(to, collector, collector.packets.size() + 1);
+        ASSERT_FALSE(collector.packets.empty()) << "nothing comes through";
+        ASSERT_EQ(collector.packets.back(), packet_of(sent, 10));
     }
     void TearDown() override { ends_ = {}; }
 
