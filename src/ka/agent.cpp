@@ -224,6 +224,7 @@ class Server final : public Agent {
                        UniqueFd file);
     void status(Client& client, std::uint64_t id, const StatusRequest& request);
     void counters_of(Client& client, std::uint64_t id, const CountersOfRequest& request);
+    void set_link_policy(Client& client, std::uint64_t id, const SetLinkPolicyRequest& request);
     void stop_by(Client& client, std::uint64_t id);
 
     // Questions that get their answer later.
@@ -255,6 +256,8 @@ class Server final : public Agent {
     void tell_gone(const EstablishedConnections::End& end);
 
     [[nodiscard]] Client* client_of(ProcessNumber process);
+    /// An attached process that belongs to the user at the other end; null: none of that number.
+    [[nodiscard]] Client* own_process(const Client& client, std::int32_t pid);
     [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
     void log(LogLevel level, const std::string& sentence) { log_gate_.log(level, sentence, now_); }
 
@@ -598,9 +601,10 @@ void Server::serve(Client& client, std::span<const std::byte> message, base::FdL
     if (client.stranger()) return violate(client, "a request before it attached");
     if (handle_common(client, request.id, request.body)) return;
     if (client.observer)
-        return reply_error(
-            client, request.id,
-            Error{Code::InvalidState, "an observer can ask for status and counters only"});
+        return reply_error(client, request.id,
+                           Error{Code::InvalidState,
+                                 "an observer can ask for status, counters and link "
+                                 "policies only"});
     handle(client, request.id, request.body, std::move(fds));
 }
 
@@ -785,6 +789,10 @@ bool Server::handle_common(Client& client, std::uint64_t id, const RequestBody& 
     }
     if (const auto* request = std::get_if<CountersOfRequest>(&body)) {
         counters_of(client, id, *request);
+        return true;
+    }
+    if (const auto* request = std::get_if<SetLinkPolicyRequest>(&body)) {
+        set_link_policy(client, id, *request);
         return true;
     }
     if (std::holds_alternative<StopRequest>(body)) {
@@ -1431,18 +1439,39 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     reply(client, id, page);
 }
 
+Client* Server::own_process(const Client& client, std::int32_t pid) {
+    for (const auto& [number, other] : processes_)
+        if (other->credentials.pid == pid &&
+            (client.credentials.uid == 0 || client.credentials.uid == other->credentials.uid))
+            return other;
+    return nullptr;
+}
+
 void Server::counters_of(Client& client, std::uint64_t id, const CountersOfRequest& request) {
-    for (const auto& [number, other] : clients_) {
-        if (!other->process || other->credentials.pid != request.pid || !other->process->counters)
-            continue;
-        if (client.credentials.uid != 0 && client.credentials.uid != other->credentials.uid)
-            continue;
+    if (const Client* other = own_process(client, request.pid); other && other->process->counters)
         return reply(client, id, CountersGrantedReply{}, {other->process->counters});
-    }
     reply_error(client, id,
                 Error{Code::NotFound, "process " + std::to_string(request.pid) +
                                           " is not attached, has no counters, or belongs to "
                                           "another user"});
+}
+
+void Server::set_link_policy(Client& client, std::uint64_t id,
+                             const SetLinkPolicyRequest& request) {
+    Client* other = own_process(client, request.pid);
+    if (other == nullptr)
+        return reply_error(client, id,
+                           Error{Code::NotFound, "process " + std::to_string(request.pid) +
+                                                     " is not attached, or belongs to another "
+                                                     "user"});
+    // A process that stands still is not cut off for the wishes of its user.
+    if (other->output.size() >= options_.limits.owed_messages / 2)
+        return reply_error(
+            client, id,
+            Error{Code::OutOfResources, "process " + std::to_string(request.pid) +
+                                            " does not read what its kernel agent says"});
+    reply(*other, 0, LinkPolicyEvent{request.vi_slot, 0, request.policy});
+    reply(client, id, DoneReply{});
 }
 
 void Server::stop_by(Client& client, std::uint64_t id) {

@@ -47,6 +47,8 @@ class Conversation final : private links::Output, private PacketTaker {
     /// The same as of the last look, for nothing.
     [[nodiscard]] base::Nanoseconds due() const noexcept { return due_; }
     [[nodiscard]] const std::vector<LinkEnd>& links() const noexcept { return links_; }
+    [[nodiscard]] links::PolicyKind policy() const noexcept { return transport_.policy(); }
+    void set_policy(links::PolicyKind policy) { transport_.set_policy(policy); }
     [[nodiscard]] links::Transport& transport() noexcept { return transport_; }
 
   private:

@@ -138,12 +138,20 @@ NetSettings NetSettings::read() {
     return settings;
 }
 
+base::Result<links::PolicyKind> parse_policy(std::string_view name) {
+    if (const auto kind = links::policy_named(name)) return *kind;
+    return base::Result<links::PolicyKind>(
+        base::Code::InvalidArgument, "there is no link policy '" + std::string(name.substr(0, 32)) +
+                                         "'; there are static, oneway, dynamic and adaptive");
+}
+
 NetNicAgent::NetNicAgent(ka::AgentClient& agent, base::EventLoop& service)
     : agent_(agent),
       service_(service),
       settings_(NetSettings::read()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      policy_(settings_.policy) {
     attributes_.name = "net0";
     attributes_.hardware_version = 1;
     attributes_.provider_version = 1;
@@ -226,8 +234,32 @@ base::Result<std::unique_ptr<Endpoint>> NetNicAgent::create_endpoint(QueuePair& 
     auto endpoint = std::make_unique<NetEndpoint>(*this, queues, owner, groups, index);
     unused.keep();
     const std::unique_lock guard(registry_mutex_);
+    endpoint->want_policy(policy_);
     endpoints_[index] = endpoint.get();
     return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+base::Result<void> NetNicAgent::set_link_policy(std::string_view policy, std::uint32_t slot) {
+    const auto kind = parse_policy(policy);
+    if (!kind) return kind.error();
+    bool found = slot == 0;
+    {
+        const std::unique_lock guard(registry_mutex_);
+        if (slot == 0) policy_ = kind.value();
+        const base::ViCounters* const only =
+            slot < base::CountersPage::vi_slots ? &base::Counters::get().page().vis[slot] : nullptr;
+        for (NetEndpoint* endpoint : endpoints_) {
+            if (endpoint == nullptr || (slot != 0 && endpoint->queues().counters != only)) continue;
+            endpoint->want_policy(kind.value());
+            found = true;
+        }
+    }
+    if (!found)
+        return base::Result<void>(base::Code::NotFound,
+                                  "there is no VI " + std::to_string(slot) + " on net0");
+    // Connections that nobody polls follow, too.
+    service_.start_ticking();
+    return {};
 }
 
 std::uint32_t NetNicAgent::take_index() {
@@ -493,7 +525,7 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
     terms.requester = established.requester;
     terms.sealed = settings_.sealed || remote.sealed != 0;
     terms.connection = connection;
-    terms.policy = settings_.policy;
+    terms.policy = endpoint.wanted_policy();
     terms.one_link = !endpoint.queues().reliable();
     terms.lost_after = settings_.lost_after;
     endpoint.queues().remote = established.remote_attributes;

@@ -32,6 +32,9 @@ struct NetSettings {
     [[nodiscard]] static NetSettings read();
 };
 
+/// InvalidArgument with the names that there are.
+[[nodiscard]] base::Result<links::PolicyKind> parse_policy(std::string_view name);
+
 class NetNicAgent final : public NicAgent {
   public:
     NetNicAgent(ka::AgentClient& agent, base::EventLoop& service);
@@ -63,6 +66,8 @@ class NetNicAgent final : public NicAgent {
     void peer_cancel(std::uint64_t request) override;
     /// The agent's word is not needed: the connection itself tells.
     void connection_lost(std::uint64_t) override {}
+    [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy,
+                                                     std::uint32_t slot) override;
     bool service() override;
 
     // For endpoints.
@@ -98,6 +103,7 @@ class NetNicAgent final : public NicAgent {
     base::Nanoseconds timer_set_ = links::never;
 
     std::shared_mutex registry_mutex_;
+    links::PolicyKind policy_;             ///< of endpoints to come
     std::vector<NetEndpoint*> endpoints_;  ///< by index; null: free
     std::vector<std::uint32_t> free_indices_;
 
