@@ -256,6 +256,11 @@ class Server final : public Agent {
     void tell_gone(const EstablishedConnections::End& end);
 
     [[nodiscard]] Client* client_of(ProcessNumber process);
+    /// What stands for a secret in the books: how long it takes to look for one that a process
+    /// shows tells nothing about the secrets of others.
+    [[nodiscard]] Secret masked(const Secret& secret) const {
+        return wire::keyed_hash(mask_key_, secret);
+    }
     /// An attached process that belongs to the user at the other end; null: none of that number.
     [[nodiscard]] Client* own_process(const Client& client, std::int32_t pid);
     [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
@@ -286,6 +291,7 @@ class Server final : public Agent {
     std::optional<NetSocket> net_;
     std::string net_problem_;
     Deadline net_again_ = Deadline::never();
+    const wire::Key mask_key_ = random_number<wire::Key>();
     EstablishedConnections established_;
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::map<ProcessNumber, Client*> processes_;
@@ -644,7 +650,7 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     auto pidfd = base::peer_pidfd(client.socket);
     if (!pidfd) return refuse(pidfd.error());
     auto process = Process::create(++last_process_, request, options_.kmem, options_.limits,
-                                   random_number<std::uint16_t>(), now_);
+                                   &random_number<std::uint32_t>, now_);
     if (!process) return refuse(process.error());
     epoll_event event{};
     event.events = EPOLLIN;
@@ -1118,7 +1124,7 @@ void Server::deliver(const outcome::Connected& connected) {
         return EstablishedConnections::End{ends[i]->process, numbers[i], offer.vi,
                                            offer.attributes.tag, offer.attributes.flags};
     };
-    established_.add(secret, end_of(0), end_of(1));
+    established_.add(masked(secret), end_of(0), end_of(1));
     for (std::size_t i = 0; i < 2; ++i)
         if (Vi* vi = owners[i]->first->process->find_vi(ends[i]->offer.vi))
             vi->connection = numbers[i];
@@ -1267,8 +1273,9 @@ void Server::deliver(const setup::Established& made) {
     std::uint64_t number = made.connection;
     if (established_.find(process, number) != nullptr) number = new_connection(process);
     const auto secret = random_number<Secret>();
-    established_.add_remote(secret, {process, number, made.offer.vi, made.offer.attributes.tag,
-                                     made.offer.attributes.flags});
+    established_.add_remote(
+        masked(secret),
+        {process, number, made.offer.vi, made.offer.attributes.tag, made.offer.attributes.flags});
     if (Vi* vi = client->process->find_vi(made.offer.vi)) vi->connection = number;
     EstablishedReply answer;
     answer.connection = number;
@@ -1372,7 +1379,8 @@ void Server::on(Client& client, std::uint64_t id, const RestoreVisRequest& reque
 
 void Server::on(Client& client, std::uint64_t id, const RestoreConnectionsRequest& request) {
     for (std::uint32_t i = 0; i < request.count; ++i) {
-        const ConnectionRecord& record = request.connections[i];
+        ConnectionRecord record = request.connections[i];
+        record.secret = masked(record.secret);
         Vi* vi = client.process->find_vi(record.vi);
         if (vi == nullptr || vi->connection != 0)
             return reply_error(client, id,
