@@ -100,6 +100,17 @@ class NoPort final : public Port {
     [[nodiscard]] std::uint32_t max_train_bytes() const noexcept override { return 1201; }
 };
 
+/// The one by which other hosts are reached; 0: there are several, or none.
+std::uint32_t only_interface(const InterfaceChoice& choice) {
+    std::uint32_t only = 0;
+    for (const InterfaceRow& row : choice.rows) {
+        if (!row.used || row.interface.loopback) continue;
+        if (only != 0) return 0;
+        only = row.interface.index;
+    }
+    return only;
+}
+
 /// The address by which others know this host: its first interface's, or loopback.
 NicAddress own_address(std::uint16_t port) {
     ka::AgentAddress address;
@@ -200,9 +211,13 @@ std::optional<NicAddress> NetNicAgent::find_host(std::string_view name) {
             std::memcpy(address.ip.data(),
                         &reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr, 4);
         } else if (i->ai_family == AF_INET6) {
+            const auto* six = reinterpret_cast<const sockaddr_in6*>(i->ai_addr);
             address.family = 6;
-            std::memcpy(address.ip.data(),
-                        &reinterpret_cast<const sockaddr_in6*>(i->ai_addr)->sin6_addr, 16);
+            std::memcpy(address.ip.data(), &six->sin6_addr, 16);
+            if (address.needs_scope())
+                address.scope = six->sin6_scope_id != 0 ? six->sin6_scope_id
+                                : choice                ? only_interface(choice.value())
+                                                        : 0;
         } else {
             continue;
         }
