@@ -261,8 +261,8 @@ class Server final : public Agent {
     [[nodiscard]] Secret masked(const Secret& secret) const {
         return wire::keyed_hash(mask_key_, secret);
     }
-    /// An attached process that belongs to the user at the other end; null: none of that number.
-    [[nodiscard]] Client* own_process(const Client& client, std::int32_t pid);
+    /// Of one's own processes; root of all.
+    [[nodiscard]] static bool may_ask(const Client& client, const Client& other);
     [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
     void log(LogLevel level, const std::string& sentence) { log_gate_.log(level, sentence, now_); }
 
@@ -1422,8 +1422,7 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     for (auto next = processes_.upper_bound(request.after_process); next != processes_.end();
          ++next) {
         const Client* other = next->second;
-        if (client.credentials.uid != 0 && client.credentials.uid != other->credentials.uid)
-            continue;
+        if (!may_ask(client, *other)) continue;
         if (page.count == page.capacity) {
             page.more = 1;
             break;
@@ -1447,17 +1446,15 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     reply(client, id, page);
 }
 
-Client* Server::own_process(const Client& client, std::int32_t pid) {
-    for (const auto& [number, other] : processes_)
-        if (other->credentials.pid == pid &&
-            (client.credentials.uid == 0 || client.credentials.uid == other->credentials.uid))
-            return other;
-    return nullptr;
+bool Server::may_ask(const Client& client, const Client& other) {
+    return client.credentials.uid == 0 || client.credentials.uid == other.credentials.uid;
 }
 
 void Server::counters_of(Client& client, std::uint64_t id, const CountersOfRequest& request) {
-    if (const Client* other = own_process(client, request.pid); other && other->process->counters)
-        return reply(client, id, CountersGrantedReply{}, {other->process->counters});
+    for (const auto& [number, other] : processes_)
+        if (other->credentials.pid == request.pid && other->process->counters &&
+            may_ask(client, *other))
+            return reply(client, id, CountersGrantedReply{}, {other->process->counters});
     reply_error(client, id,
                 Error{Code::NotFound, "process " + std::to_string(request.pid) +
                                           " is not attached, has no counters, or belongs to "
@@ -1466,20 +1463,22 @@ void Server::counters_of(Client& client, std::uint64_t id, const CountersOfReque
 
 void Server::set_link_policy(Client& client, std::uint64_t id,
                              const SetLinkPolicyRequest& request) {
-    Client* other = own_process(client, request.pid);
-    if (other == nullptr)
-        return reply_error(client, id,
-                           Error{Code::NotFound, "process " + std::to_string(request.pid) +
-                                                     " is not attached, or belongs to another "
-                                                     "user"});
-    // A process that stands still is not cut off for the wishes of its user.
-    if (other->output.size() >= options_.limits.owed_messages / 2)
-        return reply_error(
-            client, id,
-            Error{Code::OutOfResources, "process " + std::to_string(request.pid) +
-                                            " does not read what its kernel agent says"});
-    reply(*other, 0, LinkPolicyEvent{request.vi_slot, 0, request.policy});
-    reply(client, id, DoneReply{});
+    bool told = false;
+    for (const auto& [number, other] : processes_) {
+        if (other->credentials.pid != request.pid || !may_ask(client, *other)) continue;
+        // A process that stands still is not cut off for the wishes of its user.
+        if (other->output.size() >= options_.limits.owed_messages / 2)
+            return reply_error(
+                client, id,
+                Error{Code::OutOfResources, "process " + std::to_string(request.pid) +
+                                                " does not read what its kernel agent says"});
+        reply(*other, 0, LinkPolicyEvent{request.vi_slot, 0, request.policy});
+        told = true;
+    }
+    if (told) return reply(client, id, DoneReply{});
+    reply_error(client, id,
+                Error{Code::NotFound, "process " + std::to_string(request.pid) +
+                                          " is not attached, or belongs to another user"});
 }
 
 void Server::stop_by(Client& client, std::uint64_t id) {
