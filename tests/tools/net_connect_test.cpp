@@ -2,10 +2,12 @@
 // Clients and servers that are started by themselves, in hosts of a lab: one that comes too early,
 // and hosts that have no addresses but those of their links.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 
 #include "lab/lab.hpp"
 #include "program.hpp"
@@ -119,6 +121,59 @@ TEST_F(NetConnect, HostsWithLinkLocalAddressesOnly) {
     const Outcome measured = run(client_of(address[0], {"--retry", "30"}));
     EXPECT_EQ(measured.status, 0) << measured.errors;
     EXPECT_EQ(server.wait(a_while()).status, 0);
+}
+
+/// The kernel tells of a carrier that is gone; nothing has to stay unanswered first.
+TEST_F(NetConnect, ALinkThatLosesItsCarrierIsSuspectAtOnce) {
+    up();
+    // By silence alone it would take a good part of this to notice.
+    Program stream({"pingpong", "--lab", name_, "--seconds", "60", "--repetitions", "1"},
+                   {"VIA_LOG=info", "VIA_NET_LOST_MS=600000"});
+    const base::Deadline deadline = a_while();
+    const auto links = [&] {
+        const nlohmann::json answer = run(in_host("a", {VIA_TOOL_PATH, "links", "--json"})).json();
+        if (answer.is_object())
+            for (const nlohmann::json& process : answer["processes"])
+                if (process.contains("connections"))
+                    for (const nlohmann::json& connection : process["connections"])
+                        if (connection["links"].size() == 2 &&
+                            connection["links"][0].value("sent_bytes_per_s", 0.0) +
+                                    connection["links"][1].value("sent_bytes_per_s", 0.0) >
+                                1e5)
+                            return process;
+        return nlohmann::json();
+    };
+    nlohmann::json seen;
+    const auto idle_link = [&]() -> std::optional<std::size_t> {
+        seen = links();
+        if (!seen.is_object()) return std::nullopt;
+        for (const nlohmann::json& connection : seen["connections"])
+            for (std::size_t i = 0; i < connection["links"].size(); ++i)
+                if (connection["links"][i]["state"] == "up" &&
+                    connection["links"][i].value("sent_bytes_per_s", 1.0) < 1000)
+                    return i;
+        return std::nullopt;
+    };
+    std::optional<std::size_t> idle;
+    while (!idle && !deadline.expired())
+        idle = idle_link();
+    ASSERT_TRUE(idle) << seen.dump();
+    ASSERT_EQ(
+        run({"lab", "link", std::to_string(*idle), "down", "--side", "b", "--name", name_}).status,
+        0);
+    const std::string network = "10.77." + std::to_string(*idle) + ".";
+    bool fell = false;
+    while (!fell && !deadline.expired()) {
+        seen = links();
+        if (!seen.is_object()) continue;
+        for (const nlohmann::json& change : seen["changes"])
+            fell = fell || (change["link"].get<std::string>().find(network) != std::string::npos &&
+                            change["from"] == "up" && change["to"] == "suspect");
+    }
+    EXPECT_TRUE(fell) << seen.dump();
+    kill(stream.pid(), SIGINT);
+    const Outcome ended = stream.wait(a_while());
+    EXPECT_NE(ended.errors.find("its interface has no carrier"), std::string::npos) << ended.errors;
 }
 
 }  // namespace

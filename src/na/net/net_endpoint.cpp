@@ -64,7 +64,8 @@ bool NetEndpoint::poll() {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     bool any = false;
     try {
-        if (wanted_policy() != conversation_->policy()) follow_policy();
+        if (told_.load(std::memory_order_relaxed)) [[unlikely]]
+            take_up();
         any = conversation_->poll();
     } catch (const std::bad_alloc&) {
         queues_.report(EndpointEvent::OutOfMemory);
@@ -81,6 +82,13 @@ base::Result<void> NetEndpoint::set_link_policy(std::string_view policy) {
     want_policy(kind.value());
     if (live()) follow_policy();
     return {};
+}
+
+void NetEndpoint::take_up() {
+    if (!told_.exchange(false, std::memory_order_acquire)) return;
+    if (wanted_policy() != conversation_->policy()) follow_policy();
+    if (interfaces_changed_.exchange(false, std::memory_order_relaxed))
+        conversation_->interfaces_are(agent_.running_interfaces());
 }
 
 void NetEndpoint::follow_policy() {

@@ -62,9 +62,14 @@ class NetEndpoint final : public Endpoint {
     }
     /// Has it something to do besides waiting for packets?
     [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
-    /// Taken up by the next poll.
+    // Taken up by the next poll.
     void want_policy(links::PolicyKind policy) noexcept {
         policy_.store(policy, std::memory_order_relaxed);
+        told_.store(true, std::memory_order_release);
+    }
+    void want_look_at_interfaces() noexcept {
+        interfaces_changed_.store(true, std::memory_order_relaxed);
+        told_.store(true, std::memory_order_release);
     }
     [[nodiscard]] links::PolicyKind wanted_policy() const noexcept {
         return policy_.load(std::memory_order_relaxed);
@@ -74,6 +79,7 @@ class NetEndpoint final : public Endpoint {
     void watch_in(int epoll, bool watched);
 
   private:
+    void take_up();
     void follow_policy();
     void show_policy() noexcept;
 
@@ -87,6 +93,8 @@ class NetEndpoint final : public Endpoint {
     std::atomic<bool> live_{false};
     std::atomic<bool> busy_{false};
     std::atomic<links::PolicyKind> policy_{links::PolicyKind::Adaptive};
+    std::atomic<bool> interfaces_changed_{false};
+    std::atomic<bool> told_{false};  ///< one of these two
     std::atomic<std::uint64_t> polls_{0};
     std::atomic<base::Nanoseconds> deadline_{links::never};
 
