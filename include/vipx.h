@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Viaduct's additions to VIPL: memory that peers can map, errors in sentences, and
- * simulated hosts.
+ * Viaduct's additions to VIPL: memory that peers can map, errors in sentences, how connections
+ * use several links, and simulated hosts.
  *
  * Every name here begins with Vipx; nothing in vipl.h depends on this file. Manual: vipx(3).
  */
@@ -42,6 +42,14 @@ const VIP_CHAR* VipxErrorText(void);
 
 /* The name of a code, such as "VIP_NO_MATCH". Never NULL. */
 const VIP_CHAR* VipxReturnName(IN VIP_RETURN Code);
+
+/*
+ * How connections between hosts choose among their links for what this end sends: "static",
+ * "oneway", "dynamic" or "adaptive". ViHandle: one VI, connected or not, at once. NULL: all VIs of
+ * this process on the device and those to come, each when it next sends or receives. Any thread.
+ */
+VIP_RETURN VipxSetLinkPolicy(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_HANDLE ViHandle,
+                             IN const VIP_CHAR* Policy);
 
 /*
  * Simulated hosts, each with one NIC of the papers, on one switch. Names are those of parameters

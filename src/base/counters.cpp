@@ -232,6 +232,7 @@ void Counters::give_back(ViCounters& slot) noexcept {
     slot.state.set(0);
     slot.peer_pid.set(0);
     slot.reliability.set(0);
+    slot.link_policy.set(0);
     write_text(slot.device, {});
     taken_[word] &= ~bit;
 }

@@ -56,6 +56,7 @@ struct alignas(cache_line) ViCounters {
     Counter completed_in_error;
     Counter sleeps;  ///< blocking waits that had to sleep
     Counter wakes_sent;
+    Counter link_policy;  ///< links::PolicyKind + 1 of a connection between hosts; 0: none
 };
 
 /// An error that happened, kept once however often it comes back.

@@ -224,6 +224,7 @@ class Server final : public Agent {
                        UniqueFd file);
     void status(Client& client, std::uint64_t id, const StatusRequest& request);
     void counters_of(Client& client, std::uint64_t id, const CountersOfRequest& request);
+    void set_link_policy(Client& client, std::uint64_t id, const SetLinkPolicyRequest& request);
     void stop_by(Client& client, std::uint64_t id);
 
     // Questions that get their answer later.
@@ -255,6 +256,13 @@ class Server final : public Agent {
     void tell_gone(const EstablishedConnections::End& end);
 
     [[nodiscard]] Client* client_of(ProcessNumber process);
+    /// What stands for a secret in the books: how long it takes to look for one that a process
+    /// shows tells nothing about the secrets of others.
+    [[nodiscard]] Secret masked(const Secret& secret) const {
+        return wire::keyed_hash(mask_key_, secret);
+    }
+    /// Of one's own processes; root of all.
+    [[nodiscard]] static bool may_ask(const Client& client, const Client& other);
     [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
     void log(LogLevel level, const std::string& sentence) { log_gate_.log(level, sentence, now_); }
 
@@ -283,6 +291,7 @@ class Server final : public Agent {
     std::optional<NetSocket> net_;
     std::string net_problem_;
     Deadline net_again_ = Deadline::never();
+    const wire::Key mask_key_ = random_number<wire::Key>();
     EstablishedConnections established_;
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::map<ProcessNumber, Client*> processes_;
@@ -598,9 +607,10 @@ void Server::serve(Client& client, std::span<const std::byte> message, base::FdL
     if (client.stranger()) return violate(client, "a request before it attached");
     if (handle_common(client, request.id, request.body)) return;
     if (client.observer)
-        return reply_error(
-            client, request.id,
-            Error{Code::InvalidState, "an observer can ask for status and counters only"});
+        return reply_error(client, request.id,
+                           Error{Code::InvalidState,
+                                 "an observer can ask for status, counters and link "
+                                 "policies only"});
     handle(client, request.id, request.body, std::move(fds));
 }
 
@@ -640,7 +650,7 @@ void Server::attach(Client& client, std::uint64_t id, const AttachRequest& reque
     auto pidfd = base::peer_pidfd(client.socket);
     if (!pidfd) return refuse(pidfd.error());
     auto process = Process::create(++last_process_, request, options_.kmem, options_.limits,
-                                   random_number<std::uint16_t>(), now_);
+                                   &random_number<std::uint32_t>, now_);
     if (!process) return refuse(process.error());
     epoll_event event{};
     event.events = EPOLLIN;
@@ -785,6 +795,10 @@ bool Server::handle_common(Client& client, std::uint64_t id, const RequestBody& 
     }
     if (const auto* request = std::get_if<CountersOfRequest>(&body)) {
         counters_of(client, id, *request);
+        return true;
+    }
+    if (const auto* request = std::get_if<SetLinkPolicyRequest>(&body)) {
+        set_link_policy(client, id, *request);
         return true;
     }
     if (std::holds_alternative<StopRequest>(body)) {
@@ -1110,7 +1124,7 @@ void Server::deliver(const outcome::Connected& connected) {
         return EstablishedConnections::End{ends[i]->process, numbers[i], offer.vi,
                                            offer.attributes.tag, offer.attributes.flags};
     };
-    established_.add(secret, end_of(0), end_of(1));
+    established_.add(masked(secret), end_of(0), end_of(1));
     for (std::size_t i = 0; i < 2; ++i)
         if (Vi* vi = owners[i]->first->process->find_vi(ends[i]->offer.vi))
             vi->connection = numbers[i];
@@ -1259,8 +1273,9 @@ void Server::deliver(const setup::Established& made) {
     std::uint64_t number = made.connection;
     if (established_.find(process, number) != nullptr) number = new_connection(process);
     const auto secret = random_number<Secret>();
-    established_.add_remote(secret, {process, number, made.offer.vi, made.offer.attributes.tag,
-                                     made.offer.attributes.flags});
+    established_.add_remote(
+        masked(secret),
+        {process, number, made.offer.vi, made.offer.attributes.tag, made.offer.attributes.flags});
     if (Vi* vi = client->process->find_vi(made.offer.vi)) vi->connection = number;
     EstablishedReply answer;
     answer.connection = number;
@@ -1364,7 +1379,8 @@ void Server::on(Client& client, std::uint64_t id, const RestoreVisRequest& reque
 
 void Server::on(Client& client, std::uint64_t id, const RestoreConnectionsRequest& request) {
     for (std::uint32_t i = 0; i < request.count; ++i) {
-        const ConnectionRecord& record = request.connections[i];
+        ConnectionRecord record = request.connections[i];
+        record.secret = masked(record.secret);
         Vi* vi = client.process->find_vi(record.vi);
         if (vi == nullptr || vi->connection != 0)
             return reply_error(client, id,
@@ -1406,8 +1422,7 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     for (auto next = processes_.upper_bound(request.after_process); next != processes_.end();
          ++next) {
         const Client* other = next->second;
-        if (client.credentials.uid != 0 && client.credentials.uid != other->credentials.uid)
-            continue;
+        if (!may_ask(client, *other)) continue;
         if (page.count == page.capacity) {
             page.more = 1;
             break;
@@ -1431,18 +1446,39 @@ void Server::status(Client& client, std::uint64_t id, const StatusRequest& reque
     reply(client, id, page);
 }
 
+bool Server::may_ask(const Client& client, const Client& other) {
+    return client.credentials.uid == 0 || client.credentials.uid == other.credentials.uid;
+}
+
 void Server::counters_of(Client& client, std::uint64_t id, const CountersOfRequest& request) {
-    for (const auto& [number, other] : clients_) {
-        if (!other->process || other->credentials.pid != request.pid || !other->process->counters)
-            continue;
-        if (client.credentials.uid != 0 && client.credentials.uid != other->credentials.uid)
-            continue;
-        return reply(client, id, CountersGrantedReply{}, {other->process->counters});
-    }
+    for (const auto& [number, other] : processes_)
+        if (other->credentials.pid == request.pid && other->process->counters &&
+            may_ask(client, *other))
+            return reply(client, id, CountersGrantedReply{}, {other->process->counters});
     reply_error(client, id,
                 Error{Code::NotFound, "process " + std::to_string(request.pid) +
                                           " is not attached, has no counters, or belongs to "
                                           "another user"});
+}
+
+void Server::set_link_policy(Client& client, std::uint64_t id,
+                             const SetLinkPolicyRequest& request) {
+    bool told = false;
+    for (const auto& [number, other] : processes_) {
+        if (other->credentials.pid != request.pid || !may_ask(client, *other)) continue;
+        // A process that stands still is not cut off for the wishes of its user.
+        if (other->output.size() >= options_.limits.owed_messages / 2)
+            return reply_error(
+                client, id,
+                Error{Code::OutOfResources, "process " + std::to_string(request.pid) +
+                                                " does not read what its kernel agent says"});
+        reply(*other, 0, LinkPolicyEvent{request.vi_slot, 0, request.policy});
+        told = true;
+    }
+    if (told) return reply(client, id, DoneReply{});
+    reply_error(client, id,
+                Error{Code::NotFound, "process " + std::to_string(request.pid) +
+                                          " is not attached, or belongs to another user"});
 }
 
 void Server::stop_by(Client& client, std::uint64_t id) {

@@ -49,6 +49,8 @@ using base::UniqueFd;
 
 using Lock = std::unique_lock<std::mutex>;
 
+constexpr std::size_t most_wishes = 64;
+
 std::chrono::steady_clock::time_point time_point(Deadline deadline) {
     // steady_clock is CLOCK_MONOTONIC; far moments are cut so that the sum does not overflow.
     const Nanoseconds far = base::monotonic_now() + 3600'000'000'000;
@@ -140,8 +142,10 @@ class Client final : public AgentClient {
     Result<RmmtGrant> peer_rmmt(std::uint64_t connection) override;
     std::vector<std::uint64_t> lost_connections() override;
     bool is_lost(std::uint64_t connection) override;
+    std::vector<LinkPolicyWish> link_policy_wishes() override;
     Result<AgentStatus> status() override;
     Result<UniqueFd> counters_of(std::int32_t pid) override;
+    Result<void> wish_link_policy(std::int32_t pid, const LinkPolicyWish& wish) override;
     Result<void> stop_agent() override;
     int socket() const noexcept override { return watch_.get(); }
     bool attached() const noexcept override;
@@ -286,7 +290,8 @@ class Client final : public AgentClient {
     /// Descriptors of processes that unclaimed peer requests have met, by agent and process.
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<base::FdList>> met_processes_;
     Holdings holdings_;
-    std::size_t untold_ = 0;  // connections held whose other end has left, not told yet
+    std::size_t untold_ = 0;              // connections held whose other end has left, not told yet
+    std::vector<LinkPolicyWish> wishes_;  // not told yet
     std::mutex pin_mutex_;
     PinLedger pins_;
 };
@@ -454,7 +459,7 @@ void Client::update_watch() noexcept {
     if (!leader_) event.events |= EPOLLIN;
     // Somebody else has read what the service thread must hear: a socket can be written to, so this
     // wakes it at once.
-    if (untold_ != 0) event.events |= EPOLLOUT;
+    if (untold_ != 0 || !wishes_.empty()) event.events |= EPOLLOUT;
     epoll_ctl(watch_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
 }
 
@@ -521,6 +526,13 @@ void Client::dispatch(AgentMessage message) {
             held->second.alone = true;
             ++untold_;
         }
+        update_watch();
+        return;
+    }
+    if (const auto* wanted = std::get_if<LinkPolicyEvent>(&message.reply.body)) {
+        // Nobody takes them in a process without a service thread; the last ones count.
+        if (wishes_.size() == most_wishes) wishes_.erase(wishes_.begin());
+        wishes_.push_back({wanted->policy.text(), wanted->vi_slot});
         update_watch();
         return;
     }
@@ -1285,6 +1297,15 @@ bool Client::is_lost(std::uint64_t connection) {
     return is_alone(connection);
 }
 
+std::vector<AgentClient::LinkPolicyWish> Client::link_policy_wishes() {
+    if (forked()) return {};
+    Lock lock(mutex_);
+    read_what_is_there(lock);
+    auto wishes = std::exchange(wishes_, {});
+    update_watch();
+    return wishes;
+}
+
 // ---- for people
 
 Result<AgentStatus> Client::status() {
@@ -1323,6 +1344,11 @@ Result<UniqueFd> Client::counters_of(std::int32_t pid) {
     if (!granted) return std::move(granted).error();
     if (answer.value().fds.size() != 1) return lost_descriptors();
     return std::move(answer.value().fds.front());
+}
+
+Result<void> Client::wish_link_policy(std::int32_t pid, const LinkPolicyWish& wish) {
+    return expect_done<DoneReply>(
+        call_plain(SetLinkPolicyRequest{pid, wish.vi_slot, FixedText<16>(wish.policy)}));
 }
 
 Result<void> Client::stop_agent() {

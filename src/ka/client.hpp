@@ -239,15 +239,29 @@ class AgentClient {
     /// just taking the connection up.
     [[nodiscard]] virtual bool is_lost(std::uint64_t) { return false; }
 
+    /// What users have wanted of this process since this was asked last. For the service thread,
+    /// as above.
+    struct LinkPolicyWish {
+        std::string policy;
+        std::uint32_t vi_slot = 0;  ///< of the counters page; 0: all connections
+    };
+    [[nodiscard]] virtual std::vector<LinkPolicyWish> link_policy_wishes() { return {}; }
+
     // For people.
     [[nodiscard]] virtual base::Result<AgentStatus> status() = 0;
     [[nodiscard]] virtual base::Result<base::UniqueFd> counters_of(std::int32_t pid) = 0;
+    /// Another process of the same user is told; whether it follows is seen in its counters.
+    [[nodiscard]] virtual base::Result<void> wish_link_policy(std::int32_t pid,
+                                                              const LinkPolicyWish& wish) {
+        (void)pid, (void)wish;
+        return base::Result<void>(base::Code::NotSupported, "there is no kernel agent to ask");
+    }
     [[nodiscard]] virtual base::Result<void> stop_agent() = 0;
 
     /// A descriptor that becomes readable when the agent goes away (and when it has something to
-    /// say that nobody waits for); for the service thread, which then calls lost_connections() and,
-    /// while attached() is false, reattach_if_running() now and then. It is the same for the life
-    /// of the client.
+    /// say that nobody waits for); for the service thread, which then calls lost_connections() and
+    /// link_policy_wishes() and, while attached() is false, reattach_if_running() now and then. It
+    /// is the same for the life of the client.
     [[nodiscard]] virtual int socket() const noexcept = 0;
     [[nodiscard]] virtual bool attached() const noexcept = 0;
     virtual bool reattach_if_running() noexcept = 0;

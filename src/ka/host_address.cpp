@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/fd.hpp"
 
@@ -25,6 +27,9 @@ class Hash {
   private:
     std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
+
+/// Where the scope stands in an address.
+constexpr std::size_t scope_at = 4;
 
 }  // namespace
 
@@ -48,6 +53,11 @@ bool AgentAddress::is_loopback() const noexcept {
            std::all_of(ip.begin(), ip.begin() + 15, [](std::uint8_t byte) { return byte == 0; });
 }
 
+bool AgentAddress::is_link_local() const noexcept {
+    if (family == 4) return ip[0] == 169 && ip[1] == 254;
+    return family == 6 && ip[0] == 0xFE && (ip[1] & 0xC0) == 0x80;
+}
+
 AgentAddress undressed(const AgentAddress& address) noexcept {
     constexpr std::array<std::uint8_t, 12> clothes{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
     if (address.family != 6 || !std::equal(clothes.begin(), clothes.end(), address.ip.begin()))
@@ -67,6 +77,9 @@ std::optional<AgentAddress> agent_address(const NetAddress& address) noexcept {
     if (!fits) return {};
     result.port = static_cast<std::uint16_t>(address.host[1] << 8 | address.host[2]);
     std::copy_n(address.host.begin() + 3, result.ip_bytes(), result.ip.begin());
+    if (result.needs_scope())
+        for (std::size_t i = scope_at; i < scope_at + 4; ++i)
+            result.scope = result.scope << 8 | std::exchange(result.ip[i], std::uint8_t{0});
     return undressed(result);
 }
 
@@ -77,6 +90,9 @@ void set_host(NetAddress& address, const AgentAddress& host) noexcept {
     address.host[2] = static_cast<std::uint8_t>(host.port);
     std::copy_n(host.ip.begin(), host.ip_bytes(), address.host.begin() + 3);
     address.host_bytes = static_cast<std::uint8_t>(3 + host.ip_bytes());
+    if (host.needs_scope())
+        for (std::size_t i = 0; i < 4; ++i)
+            address.host[3 + scope_at + i] = static_cast<std::uint8_t>(host.scope >> (24 - 8 * i));
 }
 
 void set_host(NetAddress& address, const HostAddress& host) noexcept {
@@ -85,13 +101,26 @@ void set_host(NetAddress& address, const HostAddress& host) noexcept {
     address.host_bytes = static_cast<std::uint8_t>(host.size());
 }
 
+void set_scope(NetAddress& address, std::uint32_t scope) noexcept {
+    auto host = agent_address(address);
+    if (!host || !host->needs_scope()) return;
+    host->scope = scope;
+    set_host(address, *host);
+}
+
 std::string readable(const AgentAddress& address) {
     if (!address.valid()) return "nowhere";
     std::array<char, INET6_ADDRSTRLEN> text{};
     inet_ntop(address.family == 4 ? AF_INET : AF_INET6, address.ip.data(), text.data(),
               text.size());
-    const std::string ip =
-        address.family == 4 ? std::string(text.data()) : "[" + std::string(text.data()) + "]";
+    std::string ip = text.data();
+    if (address.scope != 0) {
+        std::array<char, IF_NAMESIZE> name{};
+        ip += "%";
+        ip += if_indextoname(address.scope, name.data()) != nullptr ? std::string(name.data())
+                                                                    : std::to_string(address.scope);
+    }
+    if (address.family == 6) ip = "[" + ip + "]";
     return ip + ":" + std::to_string(address.port);
 }
 

@@ -14,11 +14,6 @@ namespace {
 /// Interfaces come and go; asking the kernel for each request would be dear.
 constexpr base::Nanoseconds refresh_interval = 100'000'000;
 
-bool is_link_local(const AgentAddress& address) {
-    if (address.family == 4) return address.ip[0] == 169 && address.ip[1] == 254;
-    return address.ip[0] == 0xFE && (address.ip[1] & 0xC0) == 0x80;
-}
-
 }  // namespace
 
 void LocalHost::refresh(base::Nanoseconds now) {
@@ -54,7 +49,7 @@ std::vector<AgentAddress> LocalHost::addresses(base::Nanoseconds now) {
     std::vector<AgentAddress> result;
     std::copy_if(interfaces_.begin(), interfaces_.end(), std::back_inserter(result),
                  [](const AgentAddress& address) {
-                     return !address.is_loopback() && !is_link_local(address);
+                     return !address.is_loopback() && !address.is_link_local();
                  });
     return result;
 }

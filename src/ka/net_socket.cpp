@@ -26,6 +26,7 @@ class SocketAddress {
             in.sin6_family = AF_INET6;
             in.sin6_port = htons(address.port);
             in.sin6_addr = dressed(address);
+            in.sin6_scope_id = address.scope;
             size_ = sizeof in;
         } else {
             auto& in = storage_.four;
@@ -45,11 +46,14 @@ class SocketAddress {
         }
         return result;
     }
-    [[nodiscard]] static AgentAddress address_of(const in6_addr& ip, std::uint16_t port) {
+    /// `interface`: by which it came.
+    [[nodiscard]] static AgentAddress address_of(const in6_addr& ip, std::uint16_t port,
+                                                 std::uint32_t interface) {
         AgentAddress address;
         address.family = 6;
         address.port = port;
         std::memcpy(address.ip.data(), &ip, 16);
+        if (address.needs_scope()) address.scope = interface;
         return undressed(address);
     }
     [[nodiscard]] static AgentAddress address_of(const in_addr& ip, std::uint16_t port) {
@@ -61,7 +65,8 @@ class SocketAddress {
     }
     [[nodiscard]] AgentAddress address() const {
         if (storage_.any.sa_family == AF_INET6)
-            return address_of(storage_.six.sin6_addr, ntohs(storage_.six.sin6_port));
+            return address_of(storage_.six.sin6_addr, ntohs(storage_.six.sin6_port),
+                              storage_.six.sin6_scope_id);
         if (storage_.any.sa_family == AF_INET)
             return address_of(storage_.four.sin_addr, ntohs(storage_.four.sin_port));
         return {};
@@ -134,6 +139,10 @@ Result<NetSocket> NetSocket::bind(std::uint16_t port) {
 std::optional<NetSocket::Complaint> NetSocket::send(const Datagram& datagram) const {
     if (!six_ && datagram.peer.family != 4)
         return Complaint{datagram.peer, false, "this host has no IPv6"};
+    if (datagram.peer.needs_scope() && datagram.peer.scope == 0)
+        return Complaint{datagram.peer, false,
+                         "the address means a host on one link and does not say which; write the "
+                         "interface behind it, as in fe80::1%eth0"};
     SocketAddress address(datagram.peer, six_);
     iovec part{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
     ControlBuffer control{};
@@ -149,6 +158,7 @@ std::optional<NetSocket::Complaint> NetSocket::send(const Datagram& datagram) co
         if (six_) {
             in6_pktinfo info{};
             info.ipi6_addr = SocketAddress::dressed(datagram.local);
+            info.ipi6_ifindex = datagram.local.scope;
             header->cmsg_level = IPPROTO_IPV6;
             header->cmsg_type = IPV6_PKTINFO;
             header->cmsg_len = CMSG_LEN(sizeof info);
@@ -200,7 +210,7 @@ std::optional<NetSocket::Received> NetSocket::receive(std::span<std::uint8_t> bu
             if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
                 in6_pktinfo info{};
                 std::memcpy(&info, CMSG_DATA(header), sizeof info);
-                received.local = SocketAddress::address_of(info.ipi6_addr, 0);
+                received.local = SocketAddress::address_of(info.ipi6_addr, 0, info.ipi6_ifindex);
             } else if (!six_ && header->cmsg_level == IPPROTO_IP &&
                        header->cmsg_type == IP_PKTINFO) {
                 in_pktinfo info{};

@@ -10,9 +10,8 @@ using base::Result;
 
 Result<std::unique_ptr<Process>> Process::create(ProcessNumber number, const AttachRequest& attach,
                                                  const KmemSettings& kmem, const Limits& limits,
-                                                 std::uint16_t first_generation,
-                                                 base::Nanoseconds now) {
-    auto table = RmmtTable::create(first_generation, attach.rmmt_epoch);
+                                                 RmmtTable::Random random, base::Nanoseconds now) {
+    auto table = RmmtTable::create(std::move(random), attach.rmmt_epoch);
     if (!table) return std::move(table).error();
     std::unique_ptr<Process> process(new Process(std::move(table).value(), kmem, limits));
     process->number_ = number;

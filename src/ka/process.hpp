@@ -32,7 +32,7 @@ class Process {
   public:
     [[nodiscard]] static base::Result<std::unique_ptr<Process>> create(
         ProcessNumber number, const AttachRequest& attach, const KmemSettings& kmem,
-        const Limits& limits, std::uint16_t first_generation, base::Nanoseconds now);
+        const Limits& limits, RmmtTable::Random random, base::Nanoseconds now);
 
     // Set by the agent from what came with the attachment.
     SharedFd pidfd;

@@ -206,6 +206,9 @@ Complaint check(const RestoreConnectionsRequest& m) {
 Complaint check(const RestoreDoneRequest& m) {
     return check_reserved(m.reserved);
 }
+Complaint check(const SetLinkPolicyRequest& m) {
+    return check(m.policy, "the policy");
+}
 
 Complaint check(const FailedReply& m) {
     if (m.code > static_cast<std::uint32_t>(Code::System)) return "an unknown error code";
@@ -286,6 +289,10 @@ Complaint check(const CountersGrantedReply& m) {
 Complaint check(const ConnectionsGoneEvent& m) {
     if (auto bad = check_count(m.count, m.capacity)) return bad;
     return check_reserved(m.reserved);
+}
+Complaint check(const LinkPolicyEvent& m) {
+    if (auto bad = check_reserved(m.reserved)) return bad;
+    return check(m.policy, "the policy");
 }
 
 template <class Message, class Variant, std::size_t index = 0>

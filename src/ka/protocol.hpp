@@ -57,6 +57,7 @@ enum class MessageKind : std::uint16_t {
     RestoreVis,
     RestoreConnections,
     RestoreDone,
+    SetLinkPolicy,
     // replies
     Failed = 128,
     Done,
@@ -73,6 +74,7 @@ enum class MessageKind : std::uint16_t {
     CountersGranted,
     // unasked
     ConnectionsGone,
+    LinkPolicyWanted,
 };
 
 /// The first bytes of every message, in every version of the protocol.
@@ -339,6 +341,15 @@ struct RestoreDoneRequest {
     std::uint64_t reserved = 0;
 };
 
+/// What a user wants of a process of his; the process hears it as LinkPolicyEvent.
+struct SetLinkPolicyRequest {
+    static constexpr auto kind = MessageKind::SetLinkPolicy;
+    std::int32_t pid = 0;
+    std::uint32_t vi_slot = 0;  ///< of its counters page; 0: all its connections
+    FixedText<16> policy;
+};
+static_assert(sizeof(SetLinkPolicyRequest) == 24);
+
 // ---- replies
 
 struct FailedReply {
@@ -509,21 +520,29 @@ struct ConnectionsGoneEvent {
 };
 static_assert(sizeof(ConnectionsGoneEvent) == 256);
 
+struct LinkPolicyEvent {
+    static constexpr auto kind = MessageKind::LinkPolicyWanted;
+    std::uint32_t vi_slot = 0;  ///< 0: all connections
+    std::uint32_t reserved = 0;
+    FixedText<16> policy;
+};
+static_assert(sizeof(LinkPolicyEvent) == 24);
+
 // ---- coding
 
-using RequestBody =
-    std::variant<AttachRequest, RegisterRequest, DeregisterRequest, ChangeMemoryRequest,
-                 AllocateKmemRequest, FreeKmemRequest, CreateViRequest, DestroyViNotice,
-                 DisconnectedNotice, ConnectWaitRequest, ConnectAcceptRequest, ConnectRejectRequest,
-                 ConnectRequestRequest, PeerRequestRequest, CancelNotice, PeerArenaRequest,
-                 PeerRmmtRequest, StatusRequest, CountersOfRequest, StopRequest,
-                 RestoreArenaRequest, RestoreBlocksRequest, RestoreRegionsRequest,
-                 RestoreVisRequest, RestoreConnectionsRequest, RestoreDoneRequest>;
+using RequestBody = std::variant<
+    AttachRequest, RegisterRequest, DeregisterRequest, ChangeMemoryRequest, AllocateKmemRequest,
+    FreeKmemRequest, CreateViRequest, DestroyViNotice, DisconnectedNotice, ConnectWaitRequest,
+    ConnectAcceptRequest, ConnectRejectRequest, ConnectRequestRequest, PeerRequestRequest,
+    CancelNotice, PeerArenaRequest, PeerRmmtRequest, StatusRequest, CountersOfRequest, StopRequest,
+    RestoreArenaRequest, RestoreBlocksRequest, RestoreRegionsRequest, RestoreVisRequest,
+    RestoreConnectionsRequest, RestoreDoneRequest, SetLinkPolicyRequest>;
 
 using ReplyBody =
     std::variant<FailedReply, DoneReply, AttachedReply, RegisteredReply, KmemAllocatedReply,
                  KmemFreedReply, ViCreatedReply, IncomingReply, EstablishedReply, ArenaGrantedReply,
-                 RmmtGrantedReply, StatusPageReply, CountersGrantedReply, ConnectionsGoneEvent>;
+                 RmmtGrantedReply, StatusPageReply, CountersGrantedReply, ConnectionsGoneEvent,
+                 LinkPolicyEvent>;
 
 struct Request {
     std::uint64_t id = 0;

@@ -363,6 +363,7 @@ void RemoteSetup::on_answer(const SetupMessage& message, Nanoseconds now, SetupO
     if (auto match = compatible(outgoing.offer.attributes, outcome->offer.attributes); !match)
         return fail_outgoing(number, match.error(), true, now, output);
     outgoing.outcome = std::move(*outcome);
+    set_scope(outgoing.outcome.offer.local, outgoing.target.scope);
     outgoing.stage = Outgoing::Stage::Confirming;
     outgoing.pause = first_pause;
     speak(number, outgoing, now, output);
@@ -373,7 +374,8 @@ void RemoteSetup::undeliverable(const AgentAddress& peer, bool refused, const st
     std::vector<RequestNumber> concerned;
     for (const auto& [number, outgoing] : outgoing_)
         // Anybody can say such a thing; who has heard of the other host knows better.
-        if (outgoing.target == peer && !outgoing.heard) concerned.push_back(number);
+        if (outgoing.target.same_host(peer) && outgoing.target.port == peer.port && !outgoing.heard)
+            concerned.push_back(number);
     for (const RequestNumber number : concerned) {
         Outgoing& outgoing = outgoing_.at(number);
         const std::string where = readable(peer);
@@ -524,6 +526,7 @@ void RemoteSetup::on_request(const Asked& asked, const SetupRequest& request, Na
     Live& live = *arrival.live;
     live.purpose = request.purpose;
     live.offer = request.offer;
+    set_scope(live.offer.local, asked.peer.scope);
     live.addresses = request.addresses;
     live.peer = asked.peer;
     live.local = asked.local;

@@ -59,6 +59,17 @@ struct Region {
     [[nodiscard]] bool contains(std::uint64_t first, std::uint64_t bytes) const noexcept {
         return first >= address && bytes <= length && first - address <= length - bytes;
     }
+    /// Range, rights and tag together. All of them are always looked at, so that the time it takes
+    /// does not tell a peer which one was wrong. `any_tag`: the tag does not count.
+    [[nodiscard]] bool permits(std::uint64_t first, std::uint64_t bytes, std::uint32_t wanted,
+                               ProtectionTag own_tag, bool any_tag) const noexcept {
+        const std::uint64_t offset = first - address;  // huge if it lies before the region
+        std::uint32_t wrong = static_cast<std::uint32_t>(offset > length);
+        wrong |= static_cast<std::uint32_t>(bytes > length - offset);
+        wrong |= wanted & ~rights;
+        wrong |= (tag ^ own_tag) & (any_tag ? 0U : ~0U);
+        return wrong == 0;
+    }
 };
 
 class RmmtView;

@@ -9,7 +9,7 @@ namespace via::ka {
 using base::Code;
 using base::Result;
 
-Result<RmmtTable> RmmtTable::create(std::uint16_t first_generation, std::uint32_t epoch) {
+Result<RmmtTable> RmmtTable::create(Random random, std::uint32_t epoch) {
     RmmtTable table;
     auto file = base::create_memory_file("viaduct-rmmt", rmmt_bytes, base::Backing::Sparse,
                                          base::Sharing::OwnerWrites);
@@ -21,7 +21,7 @@ Result<RmmtTable> RmmtTable::create(std::uint16_t first_generation, std::uint32_
     if (auto sealed = base::seal_future_writes(*table.file_); !sealed)
         return std::move(sealed).error();
     table.generations_ = std::make_unique<std::array<std::uint16_t, rmmt_entries>>();
-    table.first_generation_ = first_generation;
+    table.random_ = std::move(random);
     table.first_change_ = std::uint64_t{epoch & 0xFFF} << 20;
     return table;
 }
@@ -75,7 +75,8 @@ Result<MemoryHandle> RmmtTable::add(const Region& region) {
             "all " + std::to_string(capacity) + " entries of this process's RMMT are in use");
     }
     std::uint16_t& generation = (*generations_)[index];
-    generation = ever_used_[index] ? static_cast<std::uint16_t>(generation + 1) : first_generation_;
+    // Any but the last one; the last one of an entry that is new is 0, which is as good as any.
+    generation = static_cast<std::uint16_t>(generation + 1 + random_() % 0xFFFF);
     ever_used_[index] = true;
     used_[index] = true;
     ++used_count_;

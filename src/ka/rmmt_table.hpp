@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 
 #include "base/memory_file.hpp"
@@ -22,11 +23,13 @@ class RmmtTable {
     /// Index 0 and the last index are never used, so that no handle is 0 or all ones.
     static constexpr std::size_t capacity = rmmt_entries - 2;
 
-    /// New entries start with this generation; a random one keeps handles of an earlier table from
-    /// matching. Stamps of tables with different epochs differ, so that a reader notices when a
-    /// table takes another's place.
-    [[nodiscard]] static base::Result<RmmtTable> create(std::uint16_t first_generation,
-                                                        std::uint32_t epoch = 1);
+    /// Numbers that nobody can guess.
+    using Random = std::function<std::uint32_t()>;
+
+    /// Every registration draws the generation of its handle anew, so that a handle can neither be
+    /// guessed from others nor match one of an earlier table. Stamps of tables with different
+    /// epochs differ, so that a reader notices when a table takes another's place.
+    [[nodiscard]] static base::Result<RmmtTable> create(Random random, std::uint32_t epoch = 1);
 
     /// OutOfResources: all entries are in use, or the system is out of memory.
     [[nodiscard]] base::Result<MemoryHandle> add(const Region& region);
@@ -51,8 +54,9 @@ class RmmtTable {
 
     static constexpr std::size_t page_bytes = 4096;
     static constexpr std::size_t entries_per_page = page_bytes / sizeof(RmmtEntry);
-    /// A freed entry rests until so many others are free, so that a stale handle stays invalid for
-    /// long: its generation comes back only after 65536 times this many registrations.
+    /// A freed entry rests until so many others are free, and never has the same generation twice
+    /// in a row: a stale handle stays invalid for long, and then matches once in 65535 uses of its
+    /// entry.
     static constexpr std::size_t resting_entries = 1024;
 
     SharedFd file_;
@@ -64,7 +68,7 @@ class RmmtTable {
     std::deque<std::uint32_t> freed_;
     std::uint32_t next_fresh_ = 1;
     std::size_t used_count_ = 0;
-    std::uint16_t first_generation_ = 0;
+    Random random_;
     std::uint64_t first_change_ = 0;
 };
 

@@ -49,8 +49,8 @@ void Transport::add_link(const LinkLimits& limits, Nanoseconds now) {
 }
 
 void Transport::set_policy(PolicyKind policy) {
-    terms_.policy = policy;
     policy_ = make_policy(policy, {terms_.connection, terms_.requester});
+    terms_.policy = policy;
 }
 
 Nanoseconds Transport::last_heard() const noexcept {

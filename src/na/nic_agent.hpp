@@ -131,6 +131,11 @@ class EndpointOwner {
     virtual bool progress(bool nudge_peer = false) = 0;
 };
 
+[[nodiscard]] inline base::Result<void> no_link_policy() {
+    return base::Result<void>(base::Code::NotSupported,
+                              "this device has no links to choose from; net0 and auto have");
+}
+
 class Endpoint {
   public:
     virtual ~Endpoint() = default;
@@ -160,6 +165,11 @@ class Endpoint {
     /// Ends the connection and tells the peer. Entries are left to the user agent to flush.
     virtual void disconnect() = 0;
     [[nodiscard]] virtual std::int32_t peer_pid() const = 0;
+    /// How the connection, and later ones of the VI, choose among several links. NotSupported: the
+    /// device has none.
+    [[nodiscard]] virtual base::Result<void> set_link_policy(std::string_view) {
+        return no_link_policy();
+    }
 
     /// What moves the data of the connection: itself, or one that was chosen for it.
     [[nodiscard]] virtual Endpoint& carrier() noexcept { return *this; }
@@ -236,6 +246,14 @@ class NicAgent {
     [[nodiscard]] virtual base::Result<void> peer_wait(Endpoint& endpoint,
                                                        std::uint64_t request) = 0;
     virtual void peer_cancel(std::uint64_t request) = 0;
+
+    /// The same as Endpoint::set_link_policy for all VIs and those to come, or, for people who
+    /// look at counters, for the VI that counts on a slot. Any thread; endpoints follow when they
+    /// are polled next.
+    [[nodiscard]] virtual base::Result<void> set_link_policy(std::string_view, std::uint32_t slot) {
+        (void)slot;
+        return no_link_policy();
+    }
 
     /// The kernel agent says that the other end of this connection has left. Service thread.
     virtual void connection_lost(std::uint64_t connection) = 0;

@@ -70,20 +70,39 @@ void Process::watch_agent() {
     watched_socket_ = agent_->socket();
     if (watched_socket_ < 0) return;
     const int socket = watched_socket_;
-    // The client reads its socket itself; this notices that the agent has gone, or that it knows of
-    // a connection whose other end has left.
+    // The client reads its socket itself; this notices that the agent has gone, that it knows of a
+    // connection whose other end has left, or that a user wants something.
     [[maybe_unused]] auto watched = service_->watch(socket, [this, socket] {
         for (const std::uint64_t connection : agent_->lost_connections()) {
             const std::lock_guard guard(devices_mutex_);
             for (auto& [name, device] : devices_)
                 device->connection_lost(connection);
         }
+        follow_wishes();
         if (agent_->attached()) return;
         service_->unwatch(socket);
         attach_attempts_ = 0;
         next_attach_ = 0;
         service_->start_ticking();
     });
+}
+
+void Process::follow_wishes() {
+    for (const ka::AgentClient::LinkPolicyWish& wish : agent_->link_policy_wishes()) {
+        base::Result<void> followed = na::no_link_policy();
+        {
+            const std::lock_guard guard(devices_mutex_);
+            for (auto& [name, device] : devices_)
+                if (auto set = device->set_link_policy(wish.policy, wish.vi_slot);
+                    set || set.error().code != base::Code::NotSupported)
+                    followed = std::move(set);
+        }
+        if (followed)
+            base::log(base::LogLevel::Info, "link policy " + wish.policy + ", as a user wants it");
+        else
+            base::log(base::LogLevel::Warning,
+                      "a user's wish for a link policy: " + followed.error().sentence);
+    }
 }
 
 /// After the agent's end: take up with a new one if there is one, but do not start it; the next

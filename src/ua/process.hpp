@@ -50,6 +50,7 @@ class Process {
     bool tick();
     void rung();
     void watch_agent();
+    void follow_wishes();
     bool reattach();
 
     na::Doorbell doorbell_;

@@ -635,6 +635,14 @@ base::Result<void> VirtualInterface::change_attributes(std::uint64_t expected,
     return {};
 }
 
+base::Result<void> VirtualInterface::set_link_policy(std::uint64_t expected,
+                                                     std::string_view policy) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected) || !endpoint_)
+        return base::Result<void>(base::Code::InvalidArgument, "the VI has been destroyed");
+    return endpoint_->set_link_policy(policy);
+}
+
 base::Result<void> VirtualInterface::begin_connect(std::uint64_t expected) {
     const base::BiasedGuard guard(lock_);
     if (!is(expected))

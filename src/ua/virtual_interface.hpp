@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "base/biased_lock.hpp"
 #include "na/doorbell.hpp"
@@ -79,6 +80,9 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] bool snapshot(std::uint64_t expected, ViSnapshot& result);
     [[nodiscard]] base::Result<void> change_attributes(std::uint64_t expected,
                                                        const ka::EndpointAttributes& attributes);
+
+    [[nodiscard]] base::Result<void> set_link_policy(std::uint64_t expected,
+                                                     std::string_view policy);
 
     // Connection set-up. Blocking ones hold no lock while they wait.
     [[nodiscard]] base::Result<ka::EndpointAttributes> connect_request(std::uint64_t expected,

@@ -34,17 +34,11 @@ constexpr auto make_tables() {
 
 constexpr auto tables = make_tables();
 
-template <bool copies>
-std::uint32_t run(std::uint32_t seed, unsigned char* to, const unsigned char* from,
-                  std::size_t bytes) {
+std::uint32_t run(std::uint32_t seed, const unsigned char* from, std::size_t bytes) {
     std::uint32_t value = ~seed;
     for (; bytes >= 8; bytes -= 8, from += 8) {
         std::uint64_t block;
         std::memcpy(&block, from, 8);
-        if constexpr (copies) {
-            std::memcpy(to, &block, 8);
-            to += 8;
-        }
         if constexpr (std::endian::native == std::endian::big) block = __builtin_bswap64(block);
         // Only half of it waits for what came before.
         const auto first = static_cast<std::uint32_t>(block) ^ value;
@@ -55,15 +49,12 @@ std::uint32_t run(std::uint32_t seed, unsigned char* to, const unsigned char* fr
         value = independent ^ tables[7][first & 0xFF] ^ tables[6][(first >> 8) & 0xFF] ^
                 tables[5][(first >> 16) & 0xFF] ^ tables[4][first >> 24];
     }
-    for (; bytes != 0; --bytes, ++from) {
-        const unsigned char byte = *from;
-        if constexpr (copies) *to++ = byte;
-        value = (value >> 8) ^ tables[0][(value ^ byte) & 0xFF];
-    }
+    for (; bytes != 0; --bytes, ++from)
+        value = (value >> 8) ^ tables[0][(value ^ *from) & 0xFF];
     return ~value;
 }
 
-constexpr Crc32cWay portable_way = {"portable", crc32c_portable, crc32c_copy_portable};
+constexpr Crc32cWay portable_way = {"portable", crc32c_portable};
 
 /// Best first.
 struct Ways {
@@ -79,13 +70,13 @@ Ways ask_processor() noexcept {
     const unsigned long has = getauxval(AT_HWCAP);
     constexpr unsigned long needed = HWCAP_CRC32 | HWCAP_PMULL;
     if ((has & needed) == needed) {
-        if ((has & HWCAP_SHA3) != 0) ways.add({"arm-sha3", crc32c_arm_sha3, crc32c_copy_arm_sha3});
-        ways.add({"arm", crc32c_arm, crc32c_copy_arm});
+        if ((has & HWCAP_SHA3) != 0) ways.add({"arm-sha3", crc32c_arm_sha3});
+        ways.add({"arm", crc32c_arm});
     }
 #elif VIA_CRC32C_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0)
-        ways.add({"x86", crc32c_x86, crc32c_copy_x86});
+        ways.add({"x86", crc32c_x86});
 #endif
     ways.add(portable_way);
     return ways;
@@ -104,22 +95,11 @@ std::span<const Crc32cWay> crc32c_ways() noexcept {
 }
 
 std::uint32_t crc32c_portable(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-    return run<false>(seed, nullptr, static_cast<const unsigned char*>(data), bytes);
-}
-
-std::uint32_t crc32c_copy_portable(std::uint32_t seed, void* to, const void* from,
-                                   std::size_t bytes) noexcept {
-    return run<true>(seed, static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from),
-                     bytes);
+    return run(seed, static_cast<const unsigned char*>(data), bytes);
 }
 
 std::uint32_t crc32c(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
     return chosen.check(seed, data, bytes);
-}
-
-std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
-                          std::size_t bytes) noexcept {
-    return chosen.copy(seed, to, from, bytes);
 }
 
 }  // namespace via::wire

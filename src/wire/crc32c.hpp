@@ -13,23 +13,14 @@ namespace via::wire {
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t seed, const void* data,
                                    std::size_t bytes) noexcept;
 
-/// Copies and checks in one pass: each byte is read once, so the result belongs to what was stored
-/// even if somebody writes to `from` meanwhile. The ranges must not overlap.
-[[nodiscard]] std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
-                                        std::size_t bytes) noexcept;
-
-/// What the two above do without the processor's instructions for it.
+/// The same without the processor's instructions for it.
 [[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t seed, const void* data,
                                             std::size_t bytes) noexcept;
-[[nodiscard]] std::uint32_t crc32c_copy_portable(std::uint32_t seed, void* to, const void* from,
-                                                 std::size_t bytes) noexcept;
 
-/// One way to do both. The last that a processor can go is the portable one, the first is taken.
+/// One way to do it. The last that a processor can go is the portable one, the first is taken.
 struct Crc32cWay {
     const char* name;
     std::uint32_t (*check)(std::uint32_t seed, const void* data, std::size_t bytes) noexcept;
-    std::uint32_t (*copy)(std::uint32_t seed, void* to, const void* from,
-                          std::size_t bytes) noexcept;
 };
 [[nodiscard]] std::span<const Crc32cWay> crc32c_ways() noexcept;
 

@@ -18,12 +18,7 @@ struct Processor {
 }  // namespace
 
 std::uint32_t crc32c_arm(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-    return Crc32cArm<Processor, false>::run(seed, nullptr, data, bytes);
-}
-
-std::uint32_t crc32c_copy_arm(std::uint32_t seed, void* to, const void* from,
-                              std::size_t bytes) noexcept {
-    return Crc32cArm<Processor, true>::run(seed, to, from, bytes);
+    return Crc32cArm<Processor>::run(seed, data, bytes);
 }
 
 }  // namespace via::wire

@@ -25,7 +25,7 @@
 namespace via::wire {
 
 /// Processor::add adds three vectors.
-template <class Processor, bool copies>
+template <class Processor>
 class Crc32cArm {
     using Byte = unsigned char;
     using Vector = uint8x16_t;
@@ -61,22 +61,17 @@ class Crc32cArm {
         return vreinterpretq_u8_u64(vld1q_u64(&step.first));
     }
 
-    /// The data on its way: read once, written once if it is to be copied.
+    /// The data on its way.
     struct Cursor {
-        Byte* to;
         const Byte* from;
 
         template <class Item>
         Item at(std::size_t offset) const {
             Item item;
             __builtin_memcpy(&item, from + offset, sizeof item);
-            if constexpr (copies) __builtin_memcpy(to + offset, &item, sizeof item);
             return item;
         }
-        void advance(std::size_t bytes) {
-            from += bytes;
-            if constexpr (copies) to += bytes;
-        }
+        void advance(std::size_t bytes) { from += bytes; }
         template <class Item>
         Item take() {
             const Item item = at<Item>(0);
@@ -206,10 +201,10 @@ class Crc32cArm {
     }
 
   public:
-    [[gnu::always_inline]] static std::uint32_t run(std::uint32_t seed, void* to, const void* from,
+    [[gnu::always_inline]] static std::uint32_t run(std::uint32_t seed, const void* from,
                                                     std::size_t bytes) {
         std::uint32_t value = ~seed;
-        Cursor data{static_cast<Byte*>(to), static_cast<const Byte*>(from)};
+        Cursor data{static_cast<const Byte*>(from)};
         if (bytes < fold_from) return ~plain(value, data, bytes);
         bytes += front_bytes;  // as if the first round had some
         for (; bytes / round_bytes > most_rounds; bytes -= most_rounds * round_bytes) {

@@ -23,21 +23,15 @@ namespace via::wire {
 /// CRC32 and PMULL.
 [[nodiscard]] std::uint32_t crc32c_arm(std::uint32_t seed, const void* data,
                                        std::size_t bytes) noexcept;
-[[nodiscard]] std::uint32_t crc32c_copy_arm(std::uint32_t seed, void* to, const void* from,
-                                            std::size_t bytes) noexcept;
 /// These and SHA3.
 [[nodiscard]] std::uint32_t crc32c_arm_sha3(std::uint32_t seed, const void* data,
                                             std::size_t bytes) noexcept;
-[[nodiscard]] std::uint32_t crc32c_copy_arm_sha3(std::uint32_t seed, void* to, const void* from,
-                                                 std::size_t bytes) noexcept;
 #endif
 
 #if VIA_CRC32C_X86
 /// SSE4.2 and PCLMULQDQ.
 [[nodiscard]] std::uint32_t crc32c_x86(std::uint32_t seed, const void* data,
                                        std::size_t bytes) noexcept;
-[[nodiscard]] std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
-                                            std::size_t bytes) noexcept;
 #endif
 
 }  // namespace via::wire

@@ -24,9 +24,6 @@ using Vector = __m128i;
 inline Vector load(const Byte* from) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
-inline void store(Byte* to, Vector value) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), value);
-}
 inline Vector vector_of(std::uint64_t first, std::uint64_t second) {
     return _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
 }
@@ -62,10 +59,8 @@ inline Vector vector_of(Crc32cStep step) {
 constexpr std::size_t lanes = 8;
 constexpr std::size_t round_bytes = lanes * sizeof(Vector);
 
-/// The data on its way: read once, written once if it is to be copied.
-template <bool copies>
+/// The data on its way.
 struct Cursor {
-    Byte* to;
     const Byte* from;
     std::size_t left;
 
@@ -73,20 +68,12 @@ struct Cursor {
     Word take() {
         Word word;
         __builtin_memcpy(&word, from, sizeof word);
-        if constexpr (copies) {
-            __builtin_memcpy(to, &word, sizeof word);
-            to += sizeof word;
-        }
         from += sizeof word;
         left -= sizeof word;
         return word;
     }
     Vector take_vector() {
         const Vector vector = load(from);
-        if constexpr (copies) {
-            store(to, vector);
-            to += sizeof vector;
-        }
         from += sizeof vector;
         left -= sizeof vector;
         return vector;
@@ -94,8 +81,7 @@ struct Cursor {
 };
 
 /// At least one round; leaves less than 16 bytes.
-template <bool copies>
-std::uint32_t fold(std::uint32_t value, Cursor<copies>& data) {
+std::uint32_t fold(std::uint32_t value, Cursor& data) {
     // The second half is for the blocks after the last whole round, so that they too are folded
     // side by side: the eight youngest are always neighbours.
     Vector lane[2 * lanes];
@@ -126,27 +112,21 @@ std::uint32_t fold(std::uint32_t value, Cursor<copies>& data) {
     return crc(crc(0, first_half(all)), second_half(all));
 }
 
-template <bool copies>
-inline std::uint32_t run(std::uint32_t seed, Cursor<copies> data) {
+inline std::uint32_t run(std::uint32_t seed, Cursor data) {
     std::uint32_t value = ~seed;
     if (data.left >= round_bytes) value = fold(value, data);
     while (data.left >= 8)
-        value = crc(value, data.template take<std::uint64_t>());
-    if ((data.left & 4) != 0) value = crc(value, data.template take<std::uint32_t>());
-    if ((data.left & 2) != 0) value = crc(value, data.template take<std::uint16_t>());
-    if ((data.left & 1) != 0) value = crc(value, data.template take<Byte>());
+        value = crc(value, data.take<std::uint64_t>());
+    if ((data.left & 4) != 0) value = crc(value, data.take<std::uint32_t>());
+    if ((data.left & 2) != 0) value = crc(value, data.take<std::uint16_t>());
+    if ((data.left & 1) != 0) value = crc(value, data.take<Byte>());
     return ~value;
 }
 
 }  // namespace
 
 std::uint32_t crc32c_x86(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-    return run(seed, Cursor<false>{nullptr, static_cast<const Byte*>(data), bytes});
-}
-
-std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
-                              std::size_t bytes) noexcept {
-    return run(seed, Cursor<true>{static_cast<Byte*>(to), static_cast<const Byte*>(from), bytes});
+    return run(seed, Cursor{static_cast<const Byte*>(data), bytes});
 }
 
 }  // namespace via::wire

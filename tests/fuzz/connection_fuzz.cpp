@@ -7,66 +7,29 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/log.hpp"
+#include "fuzz/script.hpp"
 #include "links/transport.hpp"
 #include "na/net/session.hpp"
-#include "na/seeded.hpp"
-#include "na/shm/guarded_memory.hpp"
 
 using namespace via;
 using namespace via::test;
 
 namespace {
 
-void require(bool condition) {
-    if (!condition) std::abort();
-}
-
-/// Takes values off the front of the input; zeros when it is used up.
-class Script {
-  public:
-    Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-    [[nodiscard]] bool more() const noexcept { return size_ != 0; }
-    template <class T>
-    T take() noexcept {
-        T value{};
-        const std::size_t bytes = std::min(size_, sizeof value);
-        std::memcpy(&value, data_, bytes);
-        data_ += bytes;
-        size_ -= bytes;
-        return value;
-    }
-    std::span<const std::byte> bytes(std::size_t most) noexcept {
-        const std::size_t count = std::min(size_, most);
-        const std::span taken(reinterpret_cast<const std::byte*>(data_), count);
-        data_ += count;
-        size_ -= count;
-        return taken;
-    }
-
-  private:
-    const std::uint8_t* data_;
-    std::size_t size_;
-};
-
 constexpr std::uint32_t open_handle = 1 | 1U << 16U;    ///< anything is allowed
 constexpr std::uint32_t secret_handle = 2 | 1U << 16U;  ///< nothing is
 constexpr std::uint32_t local_handle = 3 | 1U << 16U;   ///< the program's own buffers
 
 /// Registered memory, and the table that says so.
-struct Memory {
-    GuardedMemory open{4096};
-    GuardedMemory secret{4096};
+struct Memory : ExposedMemory {
     GuardedMemory local{8192};
     std::unique_ptr<ka::RmmtEntry[]> table{new ka::RmmtEntry[ka::rmmt_entries]()};
 
     Memory() {
-        fill_pattern(secret.span(), 1);
         enter(open_handle, open, ka::right_rdma_write | ka::right_rdma_read);
         enter(secret_handle, secret, 0);
         enter(local_handle, local, 0);
@@ -366,7 +329,7 @@ void run(Script script) {
     victim.pass(2'000'000'000);
     victim.poll();
     require(victim.transport.closed());
-    require(matching_bytes(memory().secret.span(), 1) == memory().secret.size());
+    memory().require_untouched();
     memory().enter(open_handle, memory().open, ka::right_rdma_write | ka::right_rdma_read);
     memory().enter(local_handle, memory().local, 0);
 }

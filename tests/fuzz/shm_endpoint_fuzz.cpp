@@ -2,11 +2,9 @@
 // A shm endpoint against a peer that does anything: frames of any content, noise in any cell and
 // counter, in any order with what the victim does itself. The input is a script of both.
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
-#include "na/seeded.hpp"
-#include "na/shm/guarded_memory.hpp"
+#include "fuzz/script.hpp"
 #include "na/shm/test_host.hpp"
 
 using namespace via;
@@ -15,37 +13,11 @@ using na::shm::FrameKind;
 
 namespace {
 
-void require(bool condition) {
-    if (!condition) std::abort();
-}
-
-/// Takes values off the front of the input; zeros when it is used up.
-class Script {
-  public:
-    Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-    [[nodiscard]] bool more() const noexcept { return size_ != 0; }
-    template <class T>
-    T take() noexcept {
-        T value{};
-        const std::size_t bytes = std::min(size_, sizeof value);
-        std::memcpy(&value, data_, bytes);
-        data_ += bytes;
-        size_ -= bytes;
-        return value;
-    }
-
-  private:
-    const std::uint8_t* data_;
-    std::size_t size_;
-};
-
 /// Everything that lives as long as the process: the host, memory that the peer may reach by RDMA
 /// and memory that it may not.
-struct World {
+struct World : ExposedMemory {
     TestHost host;
     TestProcess process{host};
-    GuardedMemory open{4096};
-    GuardedMemory secret{4096};
     std::uint32_t open_handle = 0;
     std::uint32_t secret_handle = 0;
 
@@ -55,7 +27,6 @@ struct World {
                                            ka::right_rdma_write | ka::right_rdma_read)
                           .value();
         secret_handle = process.client.register_memory(secret.data(), secret.size(), 1, 0).value();
-        fill_pattern(secret.span(), 1);
     }
     [[nodiscard]] na::PhysicalDescriptor piece(std::uint32_t offset, std::uint32_t bytes) const {
         return {reinterpret_cast<std::uint64_t>(open.data()) + offset % 2048, 1 + bytes % 2048,
@@ -175,7 +146,7 @@ void run(World& world, Script script) {
         ++done;
     require(done <= posted);
     require(victim.queues.send.empty() && victim.queues.receive.empty());
-    require(matching_bytes(world.secret.span(), 1) == world.secret.size());
+    world.require_untouched();
 }
 
 }  // namespace

@@ -656,6 +656,39 @@ TEST_F(ClientTest, WhatAnotherThreadHasReadStillWakesTheServiceThread) {
     EXPECT_EQ(poll(&others, 1, 0), 0);
 }
 
+TEST_F(ClientTest, AProcessHearsWhatItsUserWants) {
+    TestProcess process;
+    auto observer = AgentClient::attach({}, Deadline::after_milliseconds(30000));
+    ASSERT_TRUE(observer.ok()) << observer.error().sentence;
+    EXPECT_TRUE(process->link_policy_wishes().empty());
+    ASSERT_TRUE(observer.value()->wish_link_policy(getpid(), {"dynamic", 0}).ok());
+    pollfd watched{process->socket(), POLLIN, 0};
+    ASSERT_EQ(poll(&watched, 1, 30000), 1);
+    // Any call that waits for an answer reads it, too; the service thread is woken all the same.
+    ASSERT_TRUE(process->create_vi().ok());
+    ASSERT_TRUE(observer.value()->wish_link_policy(getpid(), {"static", 7}).ok());
+    ASSERT_TRUE(process->create_vi().ok());
+    EXPECT_EQ(poll(&watched, 1, 0), 1);
+    const auto wishes = process->link_policy_wishes();
+    ASSERT_EQ(wishes.size(), 2U);
+    EXPECT_EQ(wishes[0].policy, "dynamic");
+    EXPECT_EQ(wishes[0].vi_slot, 0U);
+    EXPECT_EQ(wishes[1].policy, "static");
+    EXPECT_EQ(wishes[1].vi_slot, 7U);
+    EXPECT_TRUE(process->link_policy_wishes().empty());
+    EXPECT_EQ(poll(&watched, 1, 0), 0);
+    // A process that is not attached, and one that takes none of them: the last ones are kept.
+    EXPECT_EQ(observer.value()->wish_link_policy(1, {"static", 0}).error().code, Code::NotFound);
+    for (std::uint32_t i = 1; i <= 200; ++i) {
+        ASSERT_TRUE(observer.value()->wish_link_policy(getpid(), {"static", i}).ok());
+        ASSERT_TRUE(process->create_vi().ok());
+    }
+    const auto last = process->link_policy_wishes();
+    ASSERT_FALSE(last.empty());
+    EXPECT_LT(last.size(), 200U);
+    EXPECT_EQ(last.back().vi_slot, 200U);
+}
+
 TEST_F(ClientTest, DestroyingAViEndsItsConnection) {
     Pair pair;
     ASSERT_TRUE(pair.connected());

@@ -38,6 +38,46 @@ TEST(HostAddress, DiffersBetweenNetworkNamespaces) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(HostAddress, AnAddressOfOneLinkKeepsItsInterface) {
+    AgentAddress six;
+    six.family = 6;
+    six.port = 7471;
+    six.ip = {0xFE, 0x80};
+    six.ip[15] = 2;
+    EXPECT_TRUE(six.needs_scope());
+    six.scope = 1;  // loopback, which is everywhere
+    NetAddress address;
+    set_host(address, six);
+    EXPECT_EQ(address.host_bytes, ip6_host_bytes);
+    EXPECT_EQ(agent_address(address), six);
+    EXPECT_EQ(readable(six), "[fe80::2%lo]:7471");
+    AgentAddress other = six;
+    other.scope = 2;
+    EXPECT_NE(other, six);
+    EXPECT_TRUE(other < six || six < other);
+    EXPECT_TRUE(other.same_host(six)) << "one host has it on one link";
+    // What another host says is seen from here.
+    set_scope(address, 0xABCDEF01);
+    EXPECT_EQ(agent_address(address)->scope, 0xABCDEF01U);
+    set_scope(address, 0);
+    EXPECT_EQ(agent_address(address)->scope, 0U);
+    EXPECT_EQ(readable(*agent_address(address)), "[fe80::2]:7471");
+    // Others have none.
+    const AgentAddress four = ip4(169, 254, 0, 1, 7471);
+    EXPECT_TRUE(four.is_link_local());
+    EXPECT_FALSE(four.needs_scope());
+    set_host(address, four);
+    set_scope(address, 7);
+    EXPECT_EQ(agent_address(address), four);
+    AgentAddress wide = six;
+    wide.ip[0] = 0xFD;
+    wide.ip[4] = 9;
+    wide.scope = 0;
+    set_host(address, wide);
+    set_scope(address, 7);
+    EXPECT_EQ(agent_address(address), wide);
+}
+
 TEST(HostAddress, TheNetFormIsReadAndWritten) {
     NetAddress address;
     set_host(address, ip4(10, 0, 0, 2, 7471));

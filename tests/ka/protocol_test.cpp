@@ -245,6 +245,11 @@ TEST(Protocol, LiesInRepliesAreRefused) {
     ConnectionsGoneEvent gone;
     gone.count = 32;
     expect_reply_refused(gone);
+    LinkPolicyEvent policy;
+    policy.policy = FixedText<16>("adaptive");
+    EXPECT_TRUE(decode_reply(encode(1, policy)).ok());
+    policy.policy.bytes[15] = 'x';  // does not end
+    expect_reply_refused(policy);
     EstablishedReply established;
     EXPECT_TRUE(decode_reply(encode(1, established)).ok());
     established.descriptors = 16;

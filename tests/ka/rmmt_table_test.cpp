@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <random>
@@ -16,8 +17,8 @@ namespace {
 
 using base::Code;
 
-RmmtTable make_table(std::uint16_t first_generation = 1) {
-    auto table = RmmtTable::create(first_generation);
+RmmtTable make_table(std::uint32_t seed = 1) {
+    auto table = RmmtTable::create(std::mt19937(seed));
     EXPECT_TRUE(table.ok());
     return std::move(table).value();
 }
@@ -87,6 +88,76 @@ TEST(RmmtTable, AStaleHandleStaysStaleForLong) {
     }
 }
 
+/// What a peer learns from the handles it was given does not tell it the others.
+TEST(RmmtTable, HandlesCanNotBeGuessedFromOthers) {
+    RmmtTable table = make_table();
+    constexpr int count = 4096;
+    std::vector<std::uint32_t> generations;
+    for (int i = 0; i < count; ++i)
+        generations.push_back(handle_generation(table.add(region_of(1)).value()));
+    std::map<std::uint32_t, int> values;
+    std::map<std::uint32_t, int> steps;
+    for (std::size_t i = 0; i < generations.size(); ++i) {
+        ++values[generations[i]];
+        if (i != 0) ++steps[(generations[i] - generations[i - 1]) & 0xFFFF];
+    }
+    // Of 4096 out of 65535 nearly all differ, and no step between neighbours is usual.
+    EXPECT_GT(values.size(), std::size_t{count} * 9 / 10);
+    EXPECT_GT(steps.size(), std::size_t{count} * 9 / 10);
+    for (const auto& [step, times] : steps)
+        EXPECT_LT(times, 8) << step;
+}
+
+TEST(RmmtTable, AnEntryNeverHasTheSameHandleTwiceInARow) {
+    // The worst numbers that there are.
+    for (const std::uint32_t number : {0U, 1U, 65534U, 65535U, 65536U, ~0U}) {
+        auto made = RmmtTable::create([number] { return number; });
+        ASSERT_TRUE(made.ok());
+        RmmtTable& table = made.value();
+        std::map<std::uint32_t, MemoryHandle> last;  // by entry
+        for (int i = 0; i < 5000; ++i) {
+            auto handle = table.add(region_of(1));
+            ASSERT_TRUE(handle.ok());
+            ASSERT_NE(handle.value(), 0U);
+            ASSERT_NE(handle.value(), ~0U);
+            const std::uint32_t entry = handle_index(handle.value());
+            ASSERT_NE(last[entry], handle.value()) << number;
+            last[entry] = handle.value();
+            ASSERT_TRUE(table.remove(handle.value()).ok());
+        }
+    }
+}
+
+TEST(Region, PermitsWhatAPlainCheckPermits) {
+    std::mt19937_64 random(3);
+    const auto edge = [&](std::uint64_t around) -> std::uint64_t {
+        return around + random() % 5 - 2;
+    };
+    int permitted = 0;
+    for (int i = 0; i < 200'000; ++i) {
+        Region region{};
+        region.address = random() % 4 == 0 ? edge(0) : random() >> (random() % 64);
+        region.length = random() >> (random() % 64);
+        // A region never goes beyond the end of the address space.
+        region.length = std::min(region.length, ~region.address);
+        region.tag = static_cast<ProtectionTag>(random() % 3);
+        region.rights = static_cast<std::uint32_t>(random() % 4);
+        const std::uint64_t first =
+            random() % 2 == 0 ? edge(region.address) : edge(region.address + region.length);
+        const std::uint64_t bytes =
+            random() % 2 == 0 ? random() % 4 : edge(region.length - (first - region.address));
+        const auto wanted = static_cast<std::uint32_t>(random() % 4);
+        const auto tag = static_cast<ProtectionTag>(random() % 3);
+        const bool any = random() % 4 == 0;
+        const bool plain = region.contains(first, bytes) && (region.rights & wanted) == wanted &&
+                           (any || region.tag == tag);
+        permitted += plain ? 1 : 0;
+        ASSERT_EQ(region.permits(first, bytes, wanted, tag, any), plain)
+            << region.address << " " << region.length << " " << first << " " << bytes;
+    }
+    EXPECT_GT(permitted, 5000);
+}
+
 TEST(RmmtTable, RestoresRegionsAtTheirHandles) {
     RmmtTable table = make_table();
     const MemoryHandle handle = 0xABCD0000 | 4000;
@@ -127,7 +198,7 @@ TEST(RmmtTable, NobodyElseCanWriteIt) {
 TEST(RmmtTable, AgreesWithAMapAfterAnySequence) {
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
         std::mt19937 random(seed);
-        RmmtTable table = make_table(static_cast<std::uint16_t>(random()));
+        RmmtTable table = make_table(static_cast<std::uint32_t>(random()));
         std::map<MemoryHandle, Region> model;
         std::vector<MemoryHandle> stale;
         const auto some = [&] {

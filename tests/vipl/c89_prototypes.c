@@ -119,4 +119,5 @@ const vipl_functions c89_vipl_functions = {VipOpenNic,
                                            VipxErrorText,
                                            VipxReturnName,
                                            VipxSimulate,
-                                           VipxNanoseconds};
+                                           VipxNanoseconds,
+                                           VipxSetLinkPolicy};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `via links`: the links of connections between hosts, live, and how they changed.
+// `via links`: the links of connections between hosts, live, and how they changed; how they are
+// chosen.
 #include <fmt/format.h>
 #include <stdio.h>
 
@@ -11,6 +12,7 @@
 
 #include "command.hpp"
 #include "connection_links.hpp"
+#include "link_policy.hpp"
 #include "process_watch.hpp"
 #include "readable.hpp"
 #include "terminal.hpp"
@@ -76,8 +78,9 @@ std::string picture(const std::vector<WatchedProcess>& processes, const Options&
         }
         for (const ConnectionLinks& connection :
              links_of_connections(process.counters, process.before)) {
-            text += fmt::format("{}, VI {}{}\n{}", name, connection.vi_slot,
+            text += fmt::format("{}, VI {}{}{}\n{}", name, connection.vi_slot,
                                 connection.device.empty() ? "" : " on " + connection.device,
+                                connection.policy.empty() ? "" : ", policy " + connection.policy,
                                 draw(connection));
         }
         const auto& changes = process.counters.link_changes;
@@ -133,8 +136,10 @@ nlohmann::json as_json(const WatchedProcess& process) {
         nlohmann::json links = nlohmann::json::array();
         for (const LinkReport& link : connection.links)
             links.push_back(as_json(link));
-        object["connections"].push_back(
-            {{"vi", connection.vi_slot}, {"device", connection.device}, {"links", links}});
+        object["connections"].push_back({{"vi", connection.vi_slot},
+                                         {"device", connection.device},
+                                         {"policy", connection.policy},
+                                         {"links", links}});
     }
     object["changes"] = nlohmann::json::array();
     for (const LinkChangeSnapshot& change : process.counters.link_changes)
@@ -237,7 +242,9 @@ void add_links_command(CLI::App& app, int& status) {
                              ->type_name("[SECONDS]")
                              ->check(CLI::Range(0.05, 86400.0) | CLI::IsMember({""}));
     command->add_flag("--json", options->json, "Print JSON; with --watch a line each time");
-    command->callback([options, seconds, watch, &status] {
+    const CLI::App* policy = add_link_policy_command(*command, status);
+    command->callback([options, seconds, watch, command, policy, &status] {
+        if (command->got_subcommand(policy)) return;
         if (watch->count() > 0) options->watch = seconds->empty() ? 1.0 : std::stod(*seconds);
         status = run(*options);
     });

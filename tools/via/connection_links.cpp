@@ -79,7 +79,10 @@ std::vector<ConnectionLinks> links_of_connections(const CountersSnapshot& now,
         const auto vi =
             std::find_if(now.vis.begin(), now.vis.end(),
                          [wanted = slot](const auto& one) { return one.slot == wanted; });
-        if (vi != now.vis.end()) connection.device = vi->device;
+        if (vi != now.vis.end()) {
+            connection.device = vi->device;
+            connection.policy = link_policy_name(vi->link_policy);
+        }
         list.push_back(std::move(connection));
     }
     return list;

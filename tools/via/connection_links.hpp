@@ -22,6 +22,7 @@ struct LinkReport {
 struct ConnectionLinks {
     std::uint64_t vi_slot = 0;
     std::string device;  ///< empty: the VI is not known
+    std::string policy;  ///< likewise
     std::vector<LinkReport> links;
 };
 

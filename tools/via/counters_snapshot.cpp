@@ -69,6 +69,7 @@ ViSnapshot copy_vi(const base::ViCounters& vi, std::size_t slot) {
     copy.completed_in_error = vi.completed_in_error.get();
     copy.sleeps = vi.sleeps.get();
     copy.wakes_sent = vi.wakes_sent.get();
+    copy.link_policy = vi.link_policy.get();
     return copy;
 }
 
@@ -261,6 +262,11 @@ std::string_view link_state_name(std::uint64_t state) {
         default:
             return "?";
     }
+}
+
+std::string_view link_policy_name(std::uint64_t policy) {
+    constexpr std::array<std::string_view, 5> names{"", "static", "oneway", "dynamic", "adaptive"};
+    return policy < names.size() ? names[policy] : "?";
 }
 
 }  // namespace via::tool

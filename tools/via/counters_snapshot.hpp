@@ -33,6 +33,7 @@ struct ViSnapshot {
     std::uint64_t completed_in_error = 0;
     std::uint64_t sleeps = 0;
     std::uint64_t wakes_sent = 0;
+    std::uint64_t link_policy = 0;  ///< links::PolicyKind + 1, 0 for none, or anything
 
     [[nodiscard]] std::uint64_t all_sent() const;
     [[nodiscard]] std::uint64_t all_received() const;
@@ -113,5 +114,7 @@ struct Rates {
 [[nodiscard]] std::string_view vi_state_name(std::uint64_t state);
 [[nodiscard]] std::string_view reliability_name(std::uint64_t bit);
 [[nodiscard]] std::string_view link_state_name(std::uint64_t state);
+/// Of the counter; empty: there is none.
+[[nodiscard]] std::string_view link_policy_name(std::uint64_t policy);
 
 }  // namespace via::tool

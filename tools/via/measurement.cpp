@@ -313,6 +313,12 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
                                     "Only be the client of the server at NAME[:DISCRIMINATOR]")
                         ->type_name("NAME[:DISCRIMINATOR]");
     server->excludes(connect);
+    command
+        .add_option("--retry", options.retry,
+                    "Seconds to come again while the server's host does not answer")
+        ->check(CLI::Range(0.0, 86400.0))
+        ->needs(connect)
+        ->capture_default_str();
     auto* lab = command
                     .add_option("--lab", options.lab,
                                 "Both sides in hosts of a lab: of that NAME if it is up, else of "
@@ -342,6 +348,22 @@ void add_measurement_options(CLI::App& command, Program program, MeasurementOpti
         ->check(CLI::Range(0.1, 86400.0))
         ->capture_default_str();
     command.add_flag("--json", options.json, "Print JSON");
+}
+
+std::string split_server(const std::string& text, std::string& discriminator) {
+    std::size_t end = text.find(':');
+    std::string name = text.substr(0, end);
+    if (text.starts_with('[')) {
+        end = text.find(']');
+        if (end == std::string::npos) return {};
+        name = text.substr(1, end - 1);
+        if (++end == text.size()) return name;
+        if (text[end] != ':') return {};
+    } else if (end != text.rfind(':')) {
+        return text;  // an IPv6 address without more
+    }
+    if (end != std::string::npos) discriminator = text.substr(end + 1);
+    return name;
 }
 
 Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program) {
@@ -395,13 +417,13 @@ Result<SessionPlan> make_plan(const MeasurementOptions& options, Program program
         plan.discriminator =
             options.server->empty() ? usual_discriminator(program) : *options.server;
     if (options.connect) {
-        const std::size_t colon = options.connect->find(':');
-        plan.host = options.connect->substr(0, colon);
         plan.discriminator = usual_discriminator(program);
-        if (colon != std::string::npos) plan.discriminator = options.connect->substr(colon + 1);
+        plan.host = split_server(*options.connect, plan.discriminator);
+        plan.retry = static_cast<base::Nanoseconds>(options.retry * 1e9);
         if (plan.host->empty() || plan.discriminator.empty())
             return misuse(fmt::format(
-                "'{}' names no server; write --connect NAME or --connect NAME:DISCRIMINATOR",
+                "'{}' names no server; write --connect NAME or --connect NAME:DISCRIMINATOR, "
+                "with an IPv6 address as in [fe80::1%eth0]:DISCRIMINATOR",
                 *options.connect));
     }
     return plan;

@@ -55,12 +55,17 @@ struct MeasurementOptions {
     std::optional<std::string> raw;     ///< for VIA_NET_RAW
     bool secure = false;                ///< for VIA_NET_SECURE
     double timeout = 30;
+    double retry = 10;  ///< seconds, while nobody answers to --connect
     bool json = false;
     bool histogram = false;
 };
 
 /// Adds the options of `program`. The options must live as long as the command.
 void add_measurement_options(CLI::App& command, Program program, MeasurementOptions& options);
+
+/// The name in NAME[:DISCRIMINATOR]; an IPv6 address is a name, in brackets if there is more behind
+/// it. The discriminator is left alone if there is none. Empty: it is neither.
+[[nodiscard]] std::string split_server(const std::string& text, std::string& discriminator);
 
 /// The plan that the options ask for; InvalidArgument says what is wrong with them.
 [[nodiscard]] base::Result<SessionPlan> make_plan(const MeasurementOptions& options,

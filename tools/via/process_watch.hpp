@@ -29,6 +29,11 @@ class ProcessWatch {
 
     /// A look at all processes that are wanted. See no_agent() for when none runs.
     [[nodiscard]] base::Result<std::vector<WatchedProcess>> look();
+    /// After a look: asks a process to choose its links so, if its user may.
+    [[nodiscard]] base::Result<void> wish_link_policy(std::int32_t pid,
+                                                      const ka::AgentClient::LinkPolicyWish& wish) {
+        return client_->wish_link_policy(pid, wish);
+    }
 
   private:
     [[nodiscard]] base::Result<void> attach();

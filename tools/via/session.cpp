@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -102,7 +103,7 @@ class Client {
         remote_ = remote.value();
 
         reporter_.stage("connecting");
-        auto channel = ControlChannel::connect(*nic_, local_, remote_, deadline());
+        auto channel = reach_server();
         if (!channel) return std::move(channel).error();
         channel_ = std::move(channel).value();
         nlohmann::json hello = to_json(plan_.terms);
@@ -128,6 +129,25 @@ class Client {
 
   private:
     [[nodiscard]] Deadline deadline() const { return Deadline::after(plan_.patience); }
+
+    /// A server that is being started on another host has no kernel agent yet.
+    Result<ControlChannel> reach_server() {
+        const Deadline last = Deadline::after(plan_.retry);
+        for (;;) {
+            auto channel = ControlChannel::connect(*nic_, local_, remote_, deadline());
+            if (channel || channel.error().code != base::Code::NotReachable) return channel;
+            if (last.expired()) {
+                base::Error error = std::move(channel).error();
+                if (plan_.retry != 0)
+                    error.sentence += fmt::format("; it was tried again for {:g} s (--retry)",
+                                                  static_cast<double>(plan_.retry) / 1e9);
+                return error;
+            }
+            reporter_.alive();
+            const timespec pause{0, 100'000'000};
+            nanosleep(&pause, nullptr);
+        }
+    }
 
     Result<nlohmann::json> ask(const nlohmann::json& question, std::string_view answer) {
         if (auto sent = channel_.send(question, deadline()); !sent) return std::move(sent).error();

@@ -43,8 +43,10 @@ struct SessionPlan {
     std::vector<SideSetting> settings;
     std::string discriminator;
     std::optional<std::string> host;  ///< of the server; none: this one
-    SessionTerms terms;               ///< the client's; the server hears them
-    std::vector<TestPlan> tests;      ///< the client's
+    /// How long a client comes again while the server's host does not answer.
+    base::Nanoseconds retry = 0;
+    SessionTerms terms;           ///< the client's; the server hears them
+    std::vector<TestPlan> tests;  ///< the client's
     bool histogram = false;
     std::optional<SimulatedHosts> simulated;
     base::Nanoseconds patience = 30'000'000'000;  ///< for anything that waits for the other side

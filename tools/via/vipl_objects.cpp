@@ -19,6 +19,8 @@ base::Code code_of(VIP_RETURN code) {
             return base::Code::Timeout;
         case VIP_NO_MATCH:
             return base::Code::NoMatch;
+        case VIP_NOT_REACHABLE:
+            return base::Code::NotReachable;
         case VIP_REJECT:
             return base::Code::Rejected;
         case VIP_ERROR_RESOURCE:

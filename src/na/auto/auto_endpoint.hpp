@@ -23,6 +23,9 @@ class AutoEndpoint final : public Endpoint {
         return chose_local() ? "auto: shm0" : "auto: net0";
     }
     void disconnect() override;
+    [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy) override {
+        return remote_->set_link_policy(policy);
+    }
 
     // The user agent calls the carrier itself; these are for callers that do not know it.
     void ring_send() override { chosen_->ring_send(); }

@@ -55,6 +55,11 @@ std::optional<NicAddress> AutoNicAgent::find_host(std::string_view name) {
     return remote_->find_host(name);
 }
 
+base::Result<void> AutoNicAgent::set_link_policy(std::string_view policy, std::uint32_t slot) {
+    const std::lock_guard guard(here_mutex_);
+    return remote_ != nullptr ? remote_->set_link_policy(policy, slot) : no_link_policy();
+}
+
 std::unique_ptr<PollGroup> AutoNicAgent::create_poll_group() {
     return std::make_unique<AutoPollGroup>(local_->create_poll_group(),
                                            remote_->create_poll_group());

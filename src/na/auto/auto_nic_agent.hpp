@@ -45,6 +45,8 @@ class AutoNicAgent final : public NicAgent {
     void peer_cancel(std::uint64_t request) override;
     // The two devices are the process's own and hear of these themselves.
     void connection_lost(std::uint64_t) override {}
+    [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy,
+                                                     std::uint32_t slot) override;
     bool service() override { return false; }
 
   private:

@@ -131,6 +131,17 @@ void Conversation::log_links() const {
     }
 }
 
+void Conversation::interfaces_are(std::span<const std::uint32_t> running) {
+    now_is_fresh_ = false;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        if (std::binary_search(running.begin(), running.end(), links_[i].interface)) continue;
+        if (transport_.link(i).state() == links::LinkState::Up)
+            base::log(base::LogLevel::Info,
+                      "link " + links_[i].description + ": its interface has no carrier");
+        transport_.refused(i, SendOutcome::LinkDown, now());
+    }
+}
+
 bool Conversation::receive_from(std::size_t link) {
     receiving_ = link;
     bool any = false;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace via::na::net {
 
 struct LinkEnd {
     std::unique_ptr<Port> port;
-    std::string description;  ///< "eth0 10.0.0.1 - 10.0.0.2"
+    std::string description;      ///< "eth0 10.0.0.1 - 10.0.0.2"
+    std::uint32_t interface = 0;  ///< of this host
     std::uint32_t packet_bytes = 0;
     std::uint32_t window_bytes = 0;
     bool short_only = false;  ///< not for bulk
@@ -48,6 +50,10 @@ class Conversation final : private links::Output, private PacketTaker {
     /// The same as of the last look, for nothing.
     [[nodiscard]] base::Nanoseconds due() const noexcept { return due_; }
     [[nodiscard]] const std::vector<LinkEnd>& links() const noexcept { return links_; }
+    [[nodiscard]] links::PolicyKind policy() const noexcept { return transport_.policy(); }
+    /// Links of other interfaces than these carry nothing now. In order.
+    void interfaces_are(std::span<const std::uint32_t> running);
+    void set_policy(links::PolicyKind policy) { transport_.set_policy(policy); }
     [[nodiscard]] links::Transport& transport() noexcept { return transport_; }
 
   private:

@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 
+#include <string>
 #include <utility>
 
 #include "na/net/net_nic_agent.hpp"
@@ -43,6 +44,7 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
     conversation_ = std::move(conversation);
     connection_ = connection;
     deadline_.store(conversation_->next_deadline(), std::memory_order_relaxed);
+    show_policy();
     live_.store(true, std::memory_order_release);
     for (NetPollGroup* group : groups_)
         if (group != nullptr) group->connected(*this);
@@ -63,6 +65,8 @@ bool NetEndpoint::poll() {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     bool any = false;
     try {
+        if (told_.load(std::memory_order_relaxed)) [[unlikely]]
+            take_up();
         any = conversation_->poll(!asleep_.load(std::memory_order_relaxed));
     } catch (const std::bad_alloc&) {
         queues_.report(EndpointEvent::OutOfMemory);
@@ -71,6 +75,32 @@ bool NetEndpoint::poll() {
     busy_.store(conversation_->unfinished(), std::memory_order_relaxed);
     deadline_.store(conversation_->due(), std::memory_order_relaxed);
     return any;
+}
+
+base::Result<void> NetEndpoint::set_link_policy(std::string_view policy) {
+    const auto kind = parse_policy(policy);
+    if (!kind) return kind.error();
+    want_policy(kind.value());
+    if (live()) follow_policy();
+    return {};
+}
+
+void NetEndpoint::take_up() {
+    if (!told_.exchange(false, std::memory_order_acquire)) return;
+    if (wanted_policy() != conversation_->policy()) follow_policy();
+    if (interfaces_changed_.exchange(false, std::memory_order_relaxed))
+        conversation_->interfaces_are(agent_.running_interfaces());
+}
+
+void NetEndpoint::follow_policy() {
+    conversation_->set_policy(wanted_policy());
+    show_policy();
+}
+
+void NetEndpoint::show_policy() noexcept {
+    if (queues_.counters == nullptr) return;
+    queues_.counters->link_policy.set(
+        conversation_ ? static_cast<std::uint64_t>(conversation_->policy()) + 1 : 0);
 }
 
 bool NetEndpoint::unfinished() const {
@@ -120,6 +150,7 @@ void NetEndpoint::disconnect() {
     }
     conversation_->disconnect();
     agent_.say_goodbye(std::move(conversation_), connection_);
+    show_policy();
 }
 
 }  // namespace via::na::net

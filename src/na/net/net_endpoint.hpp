@@ -32,6 +32,7 @@ class NetEndpoint final : public Endpoint {
     void nudge() override {}
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override { return 0; }
+    [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy) override;
     [[nodiscard]] bool peek(FrameView&) override { return false; }
     void consume() override {}
 
@@ -63,11 +64,27 @@ class NetEndpoint final : public Endpoint {
     [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
     /// The program does not poll; the service thread has been told to.
     [[nodiscard]] bool asleep() const noexcept { return asleep_.load(std::memory_order_relaxed); }
+    // Taken up by the next poll.
+    void want_policy(links::PolicyKind policy) noexcept {
+        policy_.store(policy, std::memory_order_relaxed);
+        told_.store(true, std::memory_order_release);
+    }
+    void want_look_at_interfaces() noexcept {
+        interfaces_changed_.store(true, std::memory_order_relaxed);
+        told_.store(true, std::memory_order_release);
+    }
+    [[nodiscard]] links::PolicyKind wanted_policy() const noexcept {
+        return policy_.load(std::memory_order_relaxed);
+    }
     void want_attention(Wakes wakes);
     /// Puts its descriptors into a poll group's set, or takes them out.
     void watch_in(int epoll, bool watched);
 
   private:
+    void take_up();
+    void follow_policy();
+    void show_policy() noexcept;
+
     NetNicAgent& agent_;
     QueuePair& queues_;
     EndpointOwner& owner_;
@@ -78,6 +95,9 @@ class NetEndpoint final : public Endpoint {
     std::atomic<bool> live_{false};
     std::atomic<bool> busy_{false};
     std::atomic<bool> asleep_{false};
+    std::atomic<links::PolicyKind> policy_{links::PolicyKind::Adaptive};
+    std::atomic<bool> interfaces_changed_{false};
+    std::atomic<bool> told_{false};  ///< one of these two
     std::atomic<std::uint64_t> polls_{0};
     std::atomic<base::Nanoseconds> deadline_{links::never};
 

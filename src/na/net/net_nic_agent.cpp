@@ -18,7 +18,6 @@
 #include "base/settings.hpp"
 #include "base/undo.hpp"
 #include "ka/host_address.hpp"
-#include "na/net/interfaces.hpp"
 #include "na/net/net_poll_group.hpp"
 
 namespace via::na::net {
@@ -100,6 +99,17 @@ class NoPort final : public Port {
     [[nodiscard]] std::uint32_t max_train_bytes() const noexcept override { return 1201; }
 };
 
+/// The one by which other hosts are reached; 0: there are several, or none.
+std::uint32_t only_interface(const InterfaceChoice& choice) {
+    std::uint32_t only = 0;
+    for (const InterfaceRow& row : choice.rows) {
+        if (!row.used || row.interface.loopback) continue;
+        if (only != 0) return 0;
+        only = row.interface.index;
+    }
+    return only;
+}
+
 /// The address by which others know this host: its first interface's, or loopback.
 NicAddress own_address(std::uint16_t port) {
     ka::AgentAddress address;
@@ -138,12 +148,20 @@ NetSettings NetSettings::read() {
     return settings;
 }
 
+base::Result<links::PolicyKind> parse_policy(std::string_view name) {
+    if (const auto kind = links::policy_named(name)) return *kind;
+    return base::Result<links::PolicyKind>(
+        base::Code::InvalidArgument, "there is no link policy '" + std::string(name.substr(0, 32)) +
+                                         "'; there are static, oneway, dynamic and adaptive");
+}
+
 NetNicAgent::NetNicAgent(ka::AgentClient& agent, base::EventLoop& service)
     : agent_(agent),
       service_(service),
       settings_(NetSettings::read()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      policy_(settings_.policy) {
     attributes_.name = "net0";
     attributes_.hardware_version = 1;
     attributes_.provider_version = 1;
@@ -161,11 +179,13 @@ NetNicAgent::NetNicAgent(ka::AgentClient& agent, base::EventLoop& service)
     if (timer_.valid()) {
         [[maybe_unused]] auto watched = service_.watch(timer_.get(), [this] { timer_rang(); });
     }
+    watch_interfaces();
 }
 
 NetNicAgent::~NetNicAgent() {
     if (epoll_.valid()) service_.unwatch(epoll_.get());
     if (timer_.valid()) service_.unwatch(timer_.get());
+    if (interface_watch_) service_.unwatch(interface_watch_->descriptor());
 }
 
 base::Result<void> NetNicAgent::may_open() {
@@ -192,9 +212,13 @@ std::optional<NicAddress> NetNicAgent::find_host(std::string_view name) {
             std::memcpy(address.ip.data(),
                         &reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr, 4);
         } else if (i->ai_family == AF_INET6) {
+            const auto* six = reinterpret_cast<const sockaddr_in6*>(i->ai_addr);
             address.family = 6;
-            std::memcpy(address.ip.data(),
-                        &reinterpret_cast<const sockaddr_in6*>(i->ai_addr)->sin6_addr, 16);
+            std::memcpy(address.ip.data(), &six->sin6_addr, 16);
+            if (address.needs_scope())
+                address.scope = six->sin6_scope_id != 0 ? six->sin6_scope_id
+                                : choice                ? only_interface(choice.value())
+                                                        : 0;
         } else {
             continue;
         }
@@ -221,32 +245,35 @@ std::unique_ptr<PollGroup> NetNicAgent::create_poll_group() {
 base::Result<std::unique_ptr<Endpoint>> NetNicAgent::create_endpoint(QueuePair& queues,
                                                                      EndpointOwner& owner,
                                                                      const EndpointGroups& groups) {
-    const std::uint32_t index = take_index();
-    base::Undo unused([&] { give_back_index(index); });
-    auto endpoint = std::make_unique<NetEndpoint>(*this, queues, owner, groups, index);
-    unused.keep();
-    const std::unique_lock guard(registry_mutex_);
-    endpoints_[index] = endpoint.get();
+    const std::lock_guard guard(policy_mutex_);
+    auto endpoint = registry_.add([&](std::uint32_t index) {
+        return std::make_unique<NetEndpoint>(*this, queues, owner, groups, index);
+    });
+    endpoint->want_policy(policy_);
     return std::unique_ptr<Endpoint>(std::move(endpoint));
 }
 
-std::uint32_t NetNicAgent::take_index() {
-    const std::unique_lock guard(registry_mutex_);
-    if (!free_indices_.empty()) {
-        const std::uint32_t index = free_indices_.back();
-        free_indices_.pop_back();
-        return index;
+base::Result<void> NetNicAgent::set_link_policy(std::string_view policy, std::uint32_t slot) {
+    const auto kind = parse_policy(policy);
+    if (!kind) return kind.error();
+    bool found = slot == 0;
+    {
+        const std::lock_guard guard(policy_mutex_);
+        if (slot == 0) policy_ = kind.value();
+        const base::ViCounters* const only =
+            slot < base::CountersPage::vi_slots ? &base::Counters::get().page().vis[slot] : nullptr;
+        registry_.visit_all([&](NetEndpoint& endpoint) {
+            if (slot != 0 && endpoint.queues().counters != only) return;
+            endpoint.want_policy(kind.value());
+            found = true;
+        });
     }
-    const auto index = static_cast<std::uint32_t>(endpoints_.size());
-    if (free_indices_.capacity() <= index) free_indices_.reserve(2 * index + 16);
-    endpoints_.push_back(nullptr);
-    return index;
-}
-
-void NetNicAgent::give_back_index(std::uint32_t index) noexcept {
-    const std::unique_lock guard(registry_mutex_);
-    endpoints_[index] = nullptr;
-    free_indices_.push_back(index);
+    if (!found)
+        return base::Result<void>(base::Code::NotFound,
+                                  "there is no VI " + std::to_string(slot) + " on net0");
+    // Connections that nobody polls follow, too.
+    service_.start_ticking();
+    return {};
 }
 
 // ---- the service thread -------------------------------------------------------------------------
@@ -278,23 +305,52 @@ void NetNicAgent::wake_at(base::Nanoseconds moment) noexcept {
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
+/// Without it links that have gone are noticed by silence.
+void NetNicAgent::watch_interfaces() {
+    auto opened = InterfaceWatch::open();
+    if (!opened) return base::log(base::LogLevel::Info, opened.error().sentence);
+    interface_watch_.emplace(std::move(opened).value());
+    [[maybe_unused]] auto watched =
+        service_.watch(interface_watch_->descriptor(), [this] { interfaces_changed(); });
+}
+
+void NetNicAgent::interfaces_changed() {
+    if (!interface_watch_->changed()) return;
+    const auto interfaces = read_interfaces();
+    if (!interfaces) return;
+    {
+        const std::lock_guard guard(running_mutex_);
+        running_.clear();
+        for (const Interface& one : interfaces.value())
+            if (one.up && one.running) running_.push_back(one.index);
+    }
+    registry_.visit_all([](NetEndpoint& endpoint) {
+        endpoint.want_look_at_interfaces();
+        if (endpoint.live()) endpoint.owner().progress();
+    });
+}
+
+std::vector<std::uint32_t> NetNicAgent::running_interfaces() {
+    const std::lock_guard guard(running_mutex_);
+    return running_;
+}
+
 /// Packets have come for connections that nobody polls.
 void NetNicAgent::woken() {
     std::array<epoll_event, 64> events;
     const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
-    const std::shared_lock guard(registry_mutex_);
     for (int i = 0; i < ready; ++i) {
         const std::uint32_t index = events[static_cast<std::size_t>(i)].data.u32;
-        if (index >= endpoints_.size() || endpoints_[index] == nullptr) continue;
-        NetEndpoint& endpoint = *endpoints_[index];
-        const std::uint64_t polls = endpoint.polls();
-        endpoint.owner().progress();
-        if (endpoint.live()) wake_at(endpoint.deadline());
-        // Nobody may look yet: it is being connected. It is armed again by the next tick.
-        if (endpoint.polls() == polls) {
-            endpoint.want_attention(Wakes::Nobody);
-            service_.start_ticking();
-        }
+        registry_.visit_at(index, [&](NetEndpoint& endpoint) {
+            const std::uint64_t polls = endpoint.polls();
+            endpoint.owner().progress();
+            if (endpoint.live()) wake_at(endpoint.deadline());
+            // Nobody may look yet: it is being connected. It is armed again by the next tick.
+            if (endpoint.polls() == polls) {
+                endpoint.want_attention(Wakes::Nobody);
+                service_.start_ticking();
+            }
+        });
     }
 }
 
@@ -307,27 +363,21 @@ void NetNicAgent::timer_rang() {
     }
     const base::Nanoseconds now = base::monotonic_now();
     base::Nanoseconds next = links::never;
-    {
-        const std::shared_lock guard(registry_mutex_);
-        for (NetEndpoint* endpoint : endpoints_) {
-            // Who polls sees to it himself, and is not to be disturbed.
-            if (endpoint == nullptr || !endpoint->live() || !endpoint->asleep()) continue;
-            if (endpoint->deadline() <= now) endpoint->owner().progress();
-            // Something that is due at once, and is not done at once, waits for the next round.
-            if (endpoint->live())
-                next = std::min(next, std::max(endpoint->deadline(), now + 200'000));
-        }
-    }
+    registry_.visit_all([&](NetEndpoint& endpoint) {
+        // Who polls sees to it himself, and is not to be disturbed.
+        if (!endpoint.live() || !endpoint.asleep()) return;
+        if (endpoint.deadline() <= now) endpoint.owner().progress();
+        // Something that is due at once, and is not done at once, waits for the next round.
+        if (endpoint.live()) next = std::min(next, std::max(endpoint.deadline(), now + 200'000));
+    });
     if (next != links::never) wake_at(next);
 }
 
 bool NetNicAgent::service() {
     bool unfinished = finish_goodbyes();
-    const std::shared_lock guard(registry_mutex_);
-    for (NetEndpoint* endpoint : endpoints_) {
-        if (endpoint == nullptr || !endpoint->live()) continue;
-        if (endpoint->owner().progress(true)) unfinished = true;
-    }
+    registry_.visit_all([&](NetEndpoint& endpoint) {
+        if (endpoint.live() && endpoint.owner().progress(true)) unfinished = true;
+    });
     return unfinished;
 }
 
@@ -416,6 +466,7 @@ void NetNicAgent::add_raw_links(const NetEndpoint::Prepared& prepared, const Int
         if (pair.routed || here.mac == MacBytes{} || there.mac == MacBytes{}) continue;
         LinkEnd end;
         const LocalInterface& interface = prepared.interfaces[pair.a];
+        end.interface = interface.index;
         end.description = interface.name + " raw - " + to_text(there.family, there.address);
         auto port = make_raw_port(*settings_.raw, interface, prepared.token,
                                   RawAddress{there.mac, remote_token});
@@ -465,6 +516,7 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
         const OfferedInterface& here = prepared.offer.entries[pair.a];
         const OfferedInterface& there = theirs.value().entries[pair.b];
         LinkEnd end;
+        end.interface = prepared.interfaces[pair.a].index;
         end.description = prepared.interfaces[pair.a].name + " " +
                           to_text(here.family, here.address) + " - " +
                           to_text(there.family, there.address);
@@ -494,7 +546,7 @@ base::Result<void> NetNicAgent::go_live(NetEndpoint& endpoint, ka::Established&&
     terms.requester = established.requester;
     terms.sealed = settings_.sealed || remote.sealed != 0;
     terms.connection = connection;
-    terms.policy = settings_.policy;
+    terms.policy = endpoint.wanted_policy();
     terms.one_link = !endpoint.queues().reliable();
     terms.lost_after = settings_.lost_after;
     endpoint.queues().remote = established.remote_attributes;

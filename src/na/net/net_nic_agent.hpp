@@ -9,13 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "base/event_loop.hpp"
 #include "base/fd.hpp"
+#include "na/endpoint_registry.hpp"
 #include "na/net/conversation.hpp"
+#include "na/net/interfaces.hpp"
 #include "na/net/net_endpoint.hpp"
 #include "na/net/raw/raw_port.hpp"
 #include "na/nic_agent.hpp"
@@ -31,6 +32,9 @@ struct NetSettings {
     PortRange ports;
     [[nodiscard]] static NetSettings read();
 };
+
+/// InvalidArgument with the names that there are.
+[[nodiscard]] base::Result<links::PolicyKind> parse_policy(std::string_view name);
 
 class NetNicAgent final : public NicAgent {
   public:
@@ -63,10 +67,14 @@ class NetNicAgent final : public NicAgent {
     void peer_cancel(std::uint64_t request) override;
     /// The agent's word is not needed: the connection itself tells.
     void connection_lost(std::uint64_t) override {}
+    [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy,
+                                                     std::uint32_t slot) override;
     bool service() override;
 
     // For endpoints.
-    void give_back_index(std::uint32_t index) noexcept;
+    void give_back_index(std::uint32_t index) noexcept { registry_.remove(index); }
+    /// The interfaces that have a carrier, in order, as the kernel told last.
+    [[nodiscard]] std::vector<std::uint32_t> running_interfaces();
     /// The descriptor wakes the service thread from now on, once it is armed.
     void watch(int descriptor, std::uint32_t index);
     void rearm(int descriptor, std::uint32_t index, bool wanted) noexcept;
@@ -76,13 +84,14 @@ class NetNicAgent final : public NicAgent {
     void say_goodbye(std::unique_ptr<Conversation> conversation, std::uint64_t connection);
 
   private:
-    [[nodiscard]] std::uint32_t take_index();
     [[nodiscard]] base::Result<ka::ConnectOffer> make_offer(NetEndpoint& endpoint,
                                                             const ConnectTerms& terms) const;
     [[nodiscard]] base::Result<void> go_live(NetEndpoint& endpoint, ka::Established&& established);
     void add_raw_links(const NetEndpoint::Prepared& prepared, const InterfaceOffer& theirs,
                        const std::vector<LinkPair>& pairs, std::uint32_t remote_token,
                        std::vector<LinkEnd>& links) const;
+    void watch_interfaces();
+    void interfaces_changed();
     void woken();
     void timer_rang();
     bool finish_goodbyes();
@@ -96,9 +105,13 @@ class NetNicAgent final : public NicAgent {
     std::mutex timer_mutex_;
     base::Nanoseconds timer_set_ = links::never;
 
-    std::shared_mutex registry_mutex_;
-    std::vector<NetEndpoint*> endpoints_;  ///< by index; null: free
-    std::vector<std::uint32_t> free_indices_;
+    EndpointRegistry<NetEndpoint> registry_;
+    std::mutex policy_mutex_;
+    links::PolicyKind policy_;  ///< of endpoints to come
+
+    std::optional<InterfaceWatch> interface_watch_;
+    std::mutex running_mutex_;
+    std::vector<std::uint32_t> running_;
 
     std::mutex goodbyes_mutex_;
     std::list<std::unique_ptr<Conversation>> goodbyes_;

@@ -26,10 +26,13 @@ Session::Session(QueuePair& queues, ka::RmmtView rmmt) : queues_(&queues), rmmt_
 bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
                      std::uint32_t right) noexcept {
     const ka::Region* region;
-    return cache.find(rmmt_, pd.handle, region) && region->contains(pd.address, pd.length) &&
-           (region->rights & right) == right &&
-           (region->tag == queues_->local.tag ||
-            (queues_->local.flags & ka::endpoint_any_tag) != 0);
+    const auto known = static_cast<std::uint32_t>(cache.find(rmmt_, pd.handle, region));
+    // Looked at even if there is no such region: the peer must not learn from the time what was
+    // wrong.
+    const auto permitted = static_cast<std::uint32_t>(
+        region->permits(pd.address, pd.length, right, queues_->local.tag,
+                        (queues_->local.flags & ka::endpoint_any_tag) != 0));
+    return (known & permitted) != 0;
 }
 
 bool Session::unfinished() const noexcept {

@@ -229,9 +229,8 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] bool check_local(const PhysicalDescriptor& pd, std::uint32_t right = 0);
     [[nodiscard]] bool allows(const ka::Region& region, const PhysicalDescriptor& pd,
                               std::uint32_t right) const noexcept {
-        return region.contains(pd.address, pd.length) && (region.rights & right) == right &&
-               (region.tag == queues_.local.tag ||
-                (queues_.local.flags & ka::endpoint_any_tag) != 0);
+        return region.permits(pd.address, pd.length, right, queues_.local.tag,
+                              (queues_.local.flags & ka::endpoint_any_tag) != 0);
     }
 
     /// The frame's payload as one of the notices; as much of it as there is.

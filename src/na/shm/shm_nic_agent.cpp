@@ -66,41 +66,15 @@ std::unique_ptr<PollGroup> ShmNicAgent::create_poll_group() {
 base::Result<std::unique_ptr<Endpoint>> ShmNicAgent::create_endpoint(QueuePair& queues,
                                                                      EndpointOwner& owner,
                                                                      const EndpointGroups& groups) {
-    const std::uint32_t index = take_index();
-    base::Undo unused([&] { give_back_index(index); });
-    // It joins its poll groups, whose locks come before the registry's.
-    auto endpoint = std::make_unique<ShmEndpoint>(*this, queues, owner, groups, index);
-    unused.keep();
-    const std::unique_lock guard(registry_mutex_);
-    endpoints_[index] = endpoint.get();
-    return std::unique_ptr<Endpoint>(std::move(endpoint));
-}
-
-std::uint32_t ShmNicAgent::take_index() {
-    const std::unique_lock guard(registry_mutex_);
-    if (!free_indices_.empty()) {
-        const std::uint32_t index = free_indices_.back();
-        free_indices_.pop_back();
-        return index;
-    }
-    const auto index = static_cast<std::uint32_t>(endpoints_.size());
-    // Giving one back needs no memory.
-    if (free_indices_.capacity() <= index) free_indices_.reserve(2 * index + 16);
-    endpoints_.push_back(nullptr);
-    return index;
-}
-
-void ShmNicAgent::give_back_index(std::uint32_t index) noexcept {
-    const std::unique_lock guard(registry_mutex_);
-    endpoints_[index] = nullptr;
-    free_indices_.push_back(index);
+    return std::unique_ptr<Endpoint>(registry_.add([&](std::uint32_t index) {
+        return std::make_unique<ShmEndpoint>(*this, queues, owner, groups, index);
+    }));
 }
 
 void ShmNicAgent::collect_marks(bool visit_all) {
     DoorbellPage& page = doorbell_.page();
     std::uint64_t summary = page.summary.exchange(0, std::memory_order_acq_rel);
     if (summary == 0) return;
-    const std::shared_lock guard(registry_mutex_);
     for (; summary != 0; summary &= summary - 1) {
         const auto word = static_cast<std::uint32_t>(__builtin_ctzll(summary));
         std::uint64_t marks = page.marks[word].exchange(0, std::memory_order_acq_rel);
@@ -108,13 +82,11 @@ void ShmNicAgent::collect_marks(bool visit_all) {
             const std::uint32_t bit =
                 word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(marks));
             // Endpoints beyond the page's size share marks.
-            for (std::size_t i = bit; i < endpoints_.size(); i += doorbell_endpoints) {
-                ShmEndpoint* endpoint = endpoints_[i];
-                if (endpoint == nullptr) continue;
-                endpoint->rung();
-                endpoint->wake_groups();
-                if (visit_all) endpoint->owner().progress();
-            }
+            registry_.visit(bit, doorbell_endpoints, [&](ShmEndpoint& endpoint) {
+                endpoint.rung();
+                endpoint.wake_groups();
+                if (visit_all) endpoint.owner().progress();
+            });
         }
     }
 }
@@ -122,11 +94,9 @@ void ShmNicAgent::collect_marks(bool visit_all) {
 bool ShmNicAgent::service() {
     collect_marks(true);
     bool unfinished = false;
-    const std::shared_lock guard(registry_mutex_);
-    for (ShmEndpoint* endpoint : endpoints_) {
-        if (endpoint == nullptr || !endpoint->live()) continue;
-        if (endpoint->owner().progress(true)) unfinished = true;
-    }
+    registry_.visit_all([&](ShmEndpoint& endpoint) {
+        if (endpoint.live() && endpoint.owner().progress(true)) unfinished = true;
+    });
     return unfinished;
 }
 
@@ -181,11 +151,9 @@ base::Result<std::shared_ptr<PeerProcess>> ShmNicAgent::peer_of(ka::Established&
 void ShmNicAgent::peer_died(std::weak_ptr<PeerProcess> weak) {
     const auto peer = weak.lock();
     if (!peer) return;
-    const std::shared_lock guard(registry_mutex_);
-    for (ShmEndpoint* endpoint : endpoints_) {
-        if (endpoint == nullptr || !endpoint->connects_to(*peer)) continue;
-        end_of(*endpoint);
-    }
+    registry_.visit_all([&](ShmEndpoint& endpoint) {
+        if (endpoint.connects_to(*peer)) end_of(endpoint);
+    });
 }
 
 void ShmNicAgent::end_of(ShmEndpoint& endpoint) {
@@ -196,10 +164,9 @@ void ShmNicAgent::end_of(ShmEndpoint& endpoint) {
 }
 
 void ShmNicAgent::connection_lost(std::uint64_t connection) {
-    const std::shared_lock guard(registry_mutex_);
-    for (ShmEndpoint* endpoint : endpoints_)
-        if (endpoint != nullptr && endpoint->live() && endpoint->connection() == connection)
-            end_of(*endpoint);
+    registry_.visit_all([&](ShmEndpoint& endpoint) {
+        if (endpoint.live() && endpoint.connection() == connection) end_of(endpoint);
+    });
 }
 
 base::Result<void> ShmNicAgent::go_live(ShmEndpoint& endpoint, ka::Established&& established) {

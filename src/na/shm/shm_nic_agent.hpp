@@ -7,13 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
 #include "base/biased_lock.hpp"
 #include "base/event_loop.hpp"
 #include "na/doorbell.hpp"
+#include "na/endpoint_registry.hpp"
 #include "na/nic_agent.hpp"
 #include "na/shm/shm_endpoint.hpp"
 
@@ -54,7 +54,7 @@ class ShmNicAgent final : public NicAgent {
     [[nodiscard]] const ShmSettings& settings() const noexcept { return settings_; }
     [[nodiscard]] ka::AgentClient& agent() noexcept { return agent_; }
     /// The service thread has let go of the endpoint when this returns.
-    void give_back_index(std::uint32_t index) noexcept;
+    void give_back_index(std::uint32_t index) noexcept { registry_.remove(index); }
     /// Hands the endpoints that peers have marked to their poll groups; `visit_ungrouped` also
     /// progresses those without one (service thread).
     void collect_marks(bool visit_all);
@@ -68,7 +68,6 @@ class ShmNicAgent final : public NicAgent {
     [[nodiscard]] base::Result<void> go_live(ShmEndpoint& endpoint, ka::Established&& established);
     [[nodiscard]] base::Result<std::shared_ptr<PeerProcess>> peer_of(ka::Established& established);
     void peer_died(std::weak_ptr<PeerProcess> peer);
-    [[nodiscard]] std::uint32_t take_index();
     void end_of(ShmEndpoint& endpoint);
 
     ka::AgentClient& agent_;
@@ -79,9 +78,7 @@ class ShmNicAgent final : public NicAgent {
     NicAttributes attributes_;
     bool barrier_;
 
-    std::shared_mutex registry_mutex_;
-    std::vector<ShmEndpoint*> endpoints_;  ///< by index; null: free
-    std::vector<std::uint32_t> free_indices_;
+    EndpointRegistry<ShmEndpoint> registry_;
 
     std::mutex peers_mutex_;
     struct KnownPeer {

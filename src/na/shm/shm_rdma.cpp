@@ -19,8 +19,8 @@ bool ShmEndpoint::remote_region(const PhysicalDescriptor& remote, std::uint32_t 
                                 std::uint32_t right, const ka::Region*& region) {
     const ka::EndpointAttributes& peer = queues_.remote;
     return (peer.rights & right) != 0 && find_remote(remote.handle, region) &&
-           (region->rights & right) != 0 && region->contains(remote.address, length) &&
-           (region->tag == peer.tag || (peer.flags & ka::endpoint_any_tag) != 0);
+           region->permits(remote.address, length, right, peer.tag,
+                           (peer.flags & ka::endpoint_any_tag) != 0);
 }
 
 /// A region of the peer, from its present table.

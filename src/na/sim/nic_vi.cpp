@@ -146,8 +146,8 @@ void NicVi::peer_closes() {
 bool NicVi::allows(const PhysicalDescriptor& pd, std::uint32_t right) const {
     ka::Region region{};
     if (!rmmt_.find(pd.handle, region)) return false;
-    return region.contains(pd.address, pd.length) && (region.rights & right) == right &&
-           (region.tag == local_.tag || (local_.flags & ka::endpoint_any_tag) != 0);
+    return region.permits(pd.address, pd.length, right, local_.tag,
+                          (local_.flags & ka::endpoint_any_tag) != 0);
 }
 
 }  // namespace via::na::sim

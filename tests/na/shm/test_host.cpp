@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <random>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -34,10 +36,10 @@ TestClient::TestClient(TestHost& host, std::uint64_t number, const na::Doorbell&
       doorbell_memory_(doorbell.memory_file()),
       doorbell_event_(doorbell.event()),
       table_(std::make_unique<ka::RmmtTable>(
-          must(ka::RmmtTable::create(static_cast<std::uint16_t>(100 * number))))) {}
+          must(ka::RmmtTable::create(std::mt19937(static_cast<std::uint32_t>(number)))))) {}
 
 void TestClient::renew_table() {
-    auto table = std::make_unique<ka::RmmtTable>(must(ka::RmmtTable::create(7)));
+    auto table = std::make_unique<ka::RmmtTable>(must(ka::RmmtTable::create(std::mt19937(7))));
     for (const auto& [handle, region] : regions_)
         if (!table->restore(handle, region)) std::abort();
     old_table_ = std::exchange(table_, std::move(table));
