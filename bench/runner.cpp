@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "progress.hpp"
+#include "via/supervisor.hpp"
 
 namespace via::bench {
 
@@ -15,7 +16,13 @@ namespace {
 constexpr std::size_t patience = 3;
 constexpr double failed = std::numeric_limits<double>::quiet_NaN();
 
+/// The user wants to break off: nothing new is begun.
+bool broken_off() {
+    return tool::SignalGuard::signal_received() != 0;
+}
+
 double take(Pair& pair, const Probe& probe, Progress& progress) {
+    if (broken_off()) return failed;
     progress.step(pair.title + ": " + probe.label);
     if (!probe.missing.empty() || pair.failures_in_a_row >= patience) return failed;
     auto value = probe.take();
@@ -47,7 +54,7 @@ void take_curves(const std::vector<Curve>& curves, std::vector<CurveResult>& res
         for (std::size_t index = 0; index < curves.size(); ++index) {
             const Curve& curve = curves[index];
             CurveResult& result = results[index];
-            if (step >= curve.steps.size()) continue;
+            if (step >= curve.steps.size() || broken_off()) continue;
             progress.step("plots: " + curve.label);
             if (!curve.missing.empty()) continue;
             auto points = curve.steps[step]();

@@ -29,7 +29,8 @@ struct Repetitions {
     std::size_t curves = 3;
 };
 
-/// Fills the values of plan.pairs.
+/// Fills the values of plan.pairs. Once a tool::SignalGuard has seen a signal nothing more is
+/// taken.
 [[nodiscard]] std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions);
 
 }  // namespace via::bench

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <limits>
 
 #include "runner.hpp"
+#include "via/supervisor.hpp"
 
 namespace via::bench {
 namespace {
@@ -41,6 +43,20 @@ TEST(Judge, AtLeast) {
     EXPECT_EQ(judge(row_of(Relation::AtLeast, 1.5, 3), pairs).verdict, Verdict::Pass);
     EXPECT_EQ(judge(row_of(Relation::AtLeast, 1.6, 3), pairs).verdict, Verdict::Miss);
     EXPECT_EQ(judge(row_of(Relation::AtLeast, 1, 1.4), pairs).verdict, Verdict::Aim);
+}
+
+TEST(Judge, BetweenHasAnEndOnBothSides) {
+    Pair pair = measured_pair(Quantity::Percent, {50}, {});
+    pair.peer.reset();
+    Row row = row_of(Relation::Between, 35, {});
+    row.most = 65;
+    for (const auto& [value, verdict] : {std::pair{34.0, Verdict::Miss},
+                                         {35.0, Verdict::Pass},
+                                         {65.0, Verdict::Pass},
+                                         {66.0, Verdict::Miss}}) {
+        pair.our_values = {value};
+        EXPECT_EQ(judge(row, std::vector<Pair>{pair}).verdict, verdict) << value;
+    }
 }
 
 TEST(Judge, ValueWithoutPeerStandsForItself) {
@@ -134,6 +150,21 @@ TEST(RunPlan, LosesPatienceWithWhatAlwaysFails) {
     EXPECT_EQ(log.size(), 3U);
     EXPECT_EQ(plan.pairs[0].our_values.size(), 10U);
     EXPECT_EQ(plan.pairs[0].not_measured(), "ours failed");
+}
+
+TEST(RunPlan, ASignalBreaksItOff) {
+    const tool::SignalGuard guard;
+    std::vector<std::string> log;
+    Plan plan;
+    plan.pairs.resize(2);
+    plan.pairs[0].ours = {"ours", Quantity::OneWayMicroseconds, "", [&]() -> base::Result<double> {
+                              log.emplace_back("ours");
+                              std::raise(SIGINT);
+                              return 1.0;
+                          }};
+    plan.pairs[1].ours = noting_probe("other", log, 1);
+    (void)run_plan(plan, {.pairs = 7, .curves = 0});
+    EXPECT_EQ(log, std::vector<std::string>{"ours"});
 }
 
 TEST(RunPlan, CollectsCurves) {
