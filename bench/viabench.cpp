@@ -173,7 +173,8 @@ int measure(const Options& options) {
     }
 
     const base::Nanoseconds begin = base::monotonic_now();
-    const auto curves = run_plan(plan.value(), facts.repetitions);
+    const auto curves = run_plan(plan.value(), facts.repetitions,
+                                 [] { return tool::SignalGuard::signal_received() != 0; });
     contestants.via.stop_agent();
     if (const int signal = tool::SignalGuard::signal_received(); signal != 0) {
         fmt::print(stderr, "\nviabench: broken off; nothing is written\n");

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double latency_seconds = 0.25;
 constexpr double stream_seconds = 0.4;
+/// A stream that stands still for so long has failed.
+constexpr const char* patience_seconds = "5";
 
 Probe take_number(const ViaTool& via, const char* program, const NetForm& form, Quantity quantity,
                   std::string member) {
@@ -41,6 +43,7 @@ Command via_net_command(const ViaTool& via, const char* program, const NetForm& 
         arguments.emplace_back(option);
         arguments.push_back(std::move(value));
     };
+    add("--timeout", patience_seconds);
     if (form.block) add("--wait", "block");
     if (!form.policy.empty()) add("--policy", form.policy);
     if (!form.raw.empty()) add("--raw", form.raw);
