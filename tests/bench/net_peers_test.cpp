@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "net/fabric_peer.hpp"
 #include "net/net_probes.hpp"
 
 namespace via::bench {
@@ -46,20 +45,6 @@ TEST_F(NetPeers, PingPongsGiveTheirSamples) {
             EXPECT_GT(*std::min_element(samples.value().begin(), samples.value().end()), 0);
         }
     }
-}
-
-TEST_F(NetPeers, LibfabricPlaysToo) {
-    if (const std::string missing = fabric_missing(); !missing.empty()) GTEST_SKIP() << missing;
-    NetPingPong wanted;
-    wanted.samples = 20;
-    wanted.round_trips = 4;
-    wanted.warm_up_samples = 2;
-    const auto samples = fabric_ping_pong(place_, wanted);
-    ASSERT_TRUE(samples) << samples.error().sentence;
-    EXPECT_EQ(samples.value().size(), 20u);
-    EXPECT_GT(*std::min_element(samples.value().begin(), samples.value().end()), 0);
-    wanted.bytes = std::size_t{1} << 20;
-    EXPECT_FALSE(fabric_ping_pong(place_, wanted)) << "more than can be injected";
 }
 
 TEST_F(NetPeers, ADelayOnTheLinkIsInTheLatency) {

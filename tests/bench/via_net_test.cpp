@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The probes of our own side give values that can be; what they are is the machine's.
+// The probes of our own side, and libfabric, give values that can be; what they are is the
+// machine's.
 #include "net/via_net.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "net/fabric_peer.hpp"
 #include "net/shared_link.hpp"
 
 namespace via::bench {
@@ -52,6 +55,20 @@ TEST_F(ViaNet, AStreamIsNoFasterThanTheLinksItMayUse) {
     const auto latency = via_net_latency(*via_, form).take();
     ASSERT_TRUE(latency) << latency.error().sentence;
     EXPECT_GT(latency.value(), 0);
+}
+
+TEST_F(ViaNet, LibfabricPlaysToo) {
+    if (const std::string missing = fabric_missing(); !missing.empty()) GTEST_SKIP() << missing;
+    NetPingPong wanted;
+    wanted.samples = 20;
+    wanted.round_trips = 4;
+    wanted.warm_up_samples = 2;
+    const auto samples = fabric_ping_pong(place_, wanted);
+    ASSERT_TRUE(samples) << samples.error().sentence;
+    EXPECT_EQ(samples.value().size(), 20u);
+    EXPECT_GT(*std::min_element(samples.value().begin(), samples.value().end()), 0);
+    wanted.bytes = std::size_t{1} << 20;
+    EXPECT_FALSE(fabric_ping_pong(place_, wanted)) << "more than can be injected";
 }
 
 TEST_F(ViaNet, StreamsShareALink) {
