@@ -7,8 +7,6 @@
 #include <sstream>
 #include <utility>
 
-#include "process.hpp"
-
 namespace via::bench {
 
 namespace {
@@ -45,6 +43,7 @@ Mpi::Mpi(MpiKind kind, const std::string& folder, bare::CorePair cores)
     launcher_ = open ? "mpirun.openmpi" : "mpirun.mpich";
     compiler_ = open ? "mpicc.openmpi" : "mpicc.mpich";
     program_ = folder + (open ? "/pingpong.openmpi" : "/pingpong.mpich");
+    if (open) transport_ = {"--mca", "btl", "vader,self", "--oversubscribe"};
     if (find_program(launcher_).empty() || find_program(compiler_).empty()) {
         missing_ = open ? "install openmpi-bin libopenmpi-dev" : "install mpich libmpich-dev";
     }
@@ -59,6 +58,14 @@ void Mpi::compile(const std::string& source) {
     }
 }
 
+Mpi Mpi::over(std::string name, std::vector<std::string> transport, MpiLaunch launch) const {
+    Mpi other = *this;
+    other.name_ = std::move(name);
+    other.transport_ = std::move(transport);
+    other.launch_ = std::move(launch);
+    return other;
+}
+
 Result<std::vector<Point>> Mpi::measure(const std::string& what,
                                         const std::vector<std::size_t>& sizes) const {
     Command command;
@@ -66,19 +73,19 @@ Result<std::vector<Point>> Mpi::measure(const std::string& what,
     if (kind_ == MpiKind::OpenMpi) {
         // The program pins itself, to the same cores as everybody else.
         command.arguments.insert(command.arguments.end(),
-                                 {"--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl",
-                                  "vader,self", "--oversubscribe"});
-        // --oversubscribe only lifts the count of slots; ranks have a core each and must spin.
+                                 {"--bind-to", "none", "--mca", "pml", "ob1"});
+        // Ranks have a core each and must spin, however many slots there are said to be.
         command.arguments.insert(command.arguments.end(), {"--mca", "mpi_yield_when_idle", "0"});
         if (::geteuid() == 0) command.arguments.emplace_back("--allow-run-as-root");
     }
+    command.arguments.insert(command.arguments.end(), transport_.begin(), transport_.end());
     command.arguments.insert(command.arguments.end(),
                              {program_, what, fmt::format("{},{}", cores_.first, cores_.second),
                               fmt::format("{}", seconds_per_size)});
     for (const std::size_t bytes : sizes)
         command.arguments.push_back(std::to_string(bytes));
     const std::uint64_t milliseconds = 30'000 + 2'000 * sizes.size();
-    auto output = run(command, Deadline::after_milliseconds(milliseconds));
+    auto output = launch_(command, Deadline::after_milliseconds(milliseconds));
     if (!output) return std::move(output).error();
     auto points = parse_points(output.value());
     if (points && points.value().size() != sizes.size()) {

@@ -2,15 +2,21 @@
 // An MPI beside ours: bench/mpi/pingpong.c, compiled with that MPI's own compiler at bench time.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "bare/bare_limits.hpp"
+#include "base/clock.hpp"
 #include "probe.hpp"
+#include "process.hpp"
 
 namespace via::bench {
 
 enum class MpiKind { OpenMpi, Mpich };
+
+/// Runs a launcher to its end and gives its output.
+using MpiLaunch = std::function<base::Result<std::string>(const Command&, base::Deadline)>;
 
 class Mpi {
   public:
@@ -18,6 +24,10 @@ class Mpi {
     Mpi(MpiKind kind, const std::string& folder, bare::CorePair cores);
     /// Before any probe is made.
     void compile(const std::string& source);
+    /// The same program with other ways to the other rank; `transport` are arguments of the
+    /// launcher.
+    [[nodiscard]] Mpi over(std::string name, std::vector<std::string> transport,
+                           MpiLaunch launch) const;
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] Probe latency(std::size_t bytes) const;
@@ -39,6 +49,8 @@ class Mpi {
     std::string launcher_;
     std::string program_;
     bare::CorePair cores_;
+    std::vector<std::string> transport_;
+    MpiLaunch launch_ = run;
     std::string missing_;
 };
 

@@ -4,7 +4,7 @@
 namespace via::bench {
 
 std::string Pair::not_measured() const {
-    if (peer && !ours.missing.empty() && !peer->missing.empty()) {
+    if (peer && !ours.missing.empty() && !peer->missing.empty() && ours.missing != peer->missing) {
         return ours.missing + "; " + peer->missing;
     }
     if (!ours.missing.empty()) return ours.missing;

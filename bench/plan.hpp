@@ -2,13 +2,12 @@
 // The whole table: its rows, the pairs they need, and the curves of the plots.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "mpi.hpp"
 #include "row.hpp"
-#include "ucx.hpp"
-#include "via_tool.hpp"
 
 namespace via::bench {
 
@@ -18,17 +17,22 @@ struct Plan {
     std::vector<Curve> curves;
 };
 
-struct Contestants {
-    ViaTool via;
-    Ucx ucx;
-    std::vector<Mpi> mpis;
-    bare::CorePair cores;
+/// Collects rows; a pair that two rows need is measured once.
+class PlanBuilder {
+  public:
+    /// The index of the pair, for the row. One of that name that is there already is taken.
+    std::size_t pair(std::string name, std::string title, const Probe& ours,
+                     std::optional<Probe> peer);
+    void row(Row row) { plan_.rows.push_back(std::move(row)); }
+    [[nodiscard]] Plan take() { return std::move(plan_); }
+
+  private:
+    Plan plan_;
 };
 
-/// Rows whose name is in `wanted`, all if it is empty. InvalidArgument: no row has such a name.
-[[nodiscard]] base::Result<Plan> make_plan(const Contestants& contestants,
-                                           const std::vector<std::string>& wanted);
-
-void add_curves(Plan& plan, const Contestants& contestants, bool quick);
+/// Leaves only rows that are wanted, and the pairs they need.
+[[nodiscard]] Plan only_group(const Plan& plan, Group group);
+/// InvalidArgument: no row has such a name.
+[[nodiscard]] base::Result<Plan> only_rows(const Plan& plan, const std::vector<std::string>& names);
 
 }  // namespace via::bench

@@ -2,6 +2,7 @@
 #include "probe.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace via::bench {
@@ -10,6 +11,24 @@ namespace {
 
 std::size_t fitting(double seconds, double seconds_each, double least, double most) {
     return static_cast<std::size_t>(std::clamp(seconds / seconds_each, least, most));
+}
+
+template <class Join>
+Probe joined(std::string label, std::vector<Probe> probes, Join join) {
+    Probe result{std::move(label), probes.front().quantity, {}, {}};
+    for (const Probe& probe : probes) {
+        if (result.missing.empty()) result.missing = probe.missing;
+    }
+    result.take = [probes = std::move(probes), join]() -> base::Result<double> {
+        auto all = probes.front().take();
+        for (std::size_t i = 1; all && i < probes.size(); ++i) {
+            auto next = probes[i].take();
+            if (!next) return next;
+            all = join(all.value(), next.value());
+        }
+        return all;
+    };
+    return result;
 }
 
 }  // namespace
@@ -23,6 +42,15 @@ Probe in_bytes_per_second(Probe message_rate, std::size_t bytes) {
         return messages.value() * static_cast<double>(bytes);
     };
     return probe;
+}
+
+Probe largest_of(std::string label, std::vector<Probe> probes) {
+    return joined(std::move(label), std::move(probes),
+                  [](double one, double other) { return std::max(one, other); });
+}
+
+Probe sum_of(std::string label, std::vector<Probe> probes) {
+    return joined(std::move(label), std::move(probes), std::plus<>());
 }
 
 Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,

@@ -36,6 +36,11 @@ struct Curve {
 /// A stream's message rate as bytes per second.
 [[nodiscard]] Probe in_bytes_per_second(Probe message_rate, std::size_t bytes);
 
+/// One value out of several probes that are taken one after the other: the largest of theirs, or
+/// their sum. If one fails there is none.
+[[nodiscard]] Probe largest_of(std::string label, std::vector<Probe> probes);
+[[nodiscard]] Probe sum_of(std::string label, std::vector<Probe> probes);
+
 /// A curve with one run per point.
 [[nodiscard]] Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
                              const std::function<Probe(std::size_t bytes)>& probe_for);

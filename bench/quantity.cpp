@@ -26,6 +26,10 @@ std::string with_prefix(double value) {
 
 }  // namespace
 
+bool less_is_better(Quantity quantity) {
+    return quantity != Quantity::MessagesPerSecond && quantity != Quantity::BytesPerSecond;
+}
+
 std::string_view unit_of(Quantity quantity) {
     switch (quantity) {
         case Quantity::OneWayMicroseconds:
@@ -38,6 +42,10 @@ std::string_view unit_of(Quantity quantity) {
             return "KiB";
         case Quantity::Percent:
             return "%";
+        case Quantity::Milliseconds:
+            return "ms";
+        case Quantity::CpuSecondsPerGigabyte:
+            return "s/GB";
     }
     return "";
 }
@@ -53,7 +61,11 @@ std::string show(double value, Quantity quantity) {
         case Quantity::Kibibytes:
             return fmt::format("{:.1f} KiB", value);
         case Quantity::Percent:
-            return fmt::format("{:.3f} %", value);
+            return fmt::format("{:.{}f} %", value, value < 10 ? 3 : 1);
+        case Quantity::Milliseconds:
+            return fmt::format("{:.1f} ms", value);
+        case Quantity::CpuSecondsPerGigabyte:
+            return fmt::format("{:.3f} s/GB", value);
     }
     return {};
 }

@@ -7,12 +7,22 @@
 
 namespace via::bench {
 
-enum class Quantity { OneWayMicroseconds, MessagesPerSecond, BytesPerSecond, Kibibytes, Percent };
+enum class Quantity {
+    OneWayMicroseconds,
+    MessagesPerSecond,
+    BytesPerSecond,
+    Kibibytes,
+    Percent,
+    Milliseconds,
+    CpuSecondsPerGigabyte
+};
 
-/// The unit of the stored value: "us", "messages/s", "bytes/s", "KiB", "%".
+[[nodiscard]] bool less_is_better(Quantity quantity);
+
+/// The unit of the stored value: "us", "messages/s", "bytes/s", "KiB", "%", "ms", "s/GB".
 [[nodiscard]] std::string_view unit_of(Quantity quantity);
 
-/// For people: "0.123 µs", "12.3 M/s", "34.5 GB/s", "28.1 KiB", "0.003 %".
+/// For people: "0.123 µs", "12.3 M/s", "34.5 GB/s", "28.1 KiB", "0.003 %", "4.2 ms".
 [[nodiscard]] std::string show(double value, Quantity quantity);
 
 /// "8 B", "4 KB", "1 MB".

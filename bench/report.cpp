@@ -96,17 +96,31 @@ json side_json(const Probe& probe, const std::vector<double>& values) {
             {"spread", spread_json(spread_of(values))}};
 }
 
+std::string_view relation_name(Relation relation) {
+    switch (relation) {
+        case Relation::AtMost:
+            return "at most";
+        case Relation::AtLeast:
+            return "at least";
+        case Relation::Between:
+            return "between";
+        case Relation::Ahead:
+            return "ahead at every size";
+    }
+    return "";
+}
+
 json row_json(const Row& row, const Plan& plan) {
     const Judgement judgement = judge(row, plan.pairs);
     json out{{"name", row.name},
+             {"group", group_name(row.group)},
              {"title", row.title},
-             {"relation", row.relation == Relation::AtMost    ? "at most"
-                          : row.relation == Relation::AtLeast ? "at least"
-                                                              : "ahead at every size"},
+             {"relation", relation_name(row.relation)},
              {"must", row.must ? json(*row.must) : json()},
              {"aim", row.aim ? json(*row.aim) : json()},
              {"verdict", verdict_name(judgement.verdict)},
              {"value", spread_json(judgement.value)}};
+    if (row.relation == Relation::Between) out["most"] = row.most;
     if (judgement.verdict == Verdict::Information) out["verdict"] = "information";
     if (!judgement.why.empty()) out["why"] = judgement.why;
     for (const std::size_t index : row.pairs) {
@@ -139,10 +153,14 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
         text += "not the default: " + setting + "\n";
     text += "\n";
 
-    TextTable law = new_table("measure, two processes on two cores");
+    const auto law_of = [](Group group) {
+        return new_table(group == Group::InHost ? "measure, two processes on two cores"
+                                                : "measure, two hosts of a lab");
+    };
+    TextTable laws[] = {law_of(Group::InHost), law_of(Group::BetweenHosts)};
     TextTable sizes = new_table("each size, ours beside UCX (ratio: advantage)");
     TextTable information = new_table("for information");
-    bool has_law = false;
+    bool has_law[] = {false, false};
     bool has_sizes = false;
     bool has_information = false;
     for (const Row& row : plan.rows) {
@@ -151,8 +169,9 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
             has_information = true;
             continue;
         }
-        add_table_row(law, row, plan);
-        has_law = true;
+        const auto group = static_cast<std::size_t>(row.group);
+        add_table_row(laws[group], row, plan);
+        has_law[group] = true;
         if (row.relation != Relation::Ahead) continue;
         for (const std::size_t index : row.pairs) {
             const Row single{
@@ -172,7 +191,9 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
             has_sizes = true;
         }
     }
-    if (has_law) text += law.draw() + "\n";
+    for (std::size_t group = 0; group < std::size(laws); ++group) {
+        if (has_law[group]) text += laws[group].draw() + "\n";
+    }
     if (has_sizes) text += sizes.draw() + "\n";
     if (has_information) text += information.draw() + "\n";
     return text;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bare/bare_limits.hpp"
 #include "machine.hpp"
 #include "runner.hpp"
 

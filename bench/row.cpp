@@ -24,9 +24,8 @@ Judgement judge_ahead(const Row& row, std::span<const Pair> pairs) {
 }  // namespace
 
 std::vector<double> advantages(const Pair& pair) {
-    const bool less_is_better = pair.ours.quantity == Quantity::OneWayMicroseconds;
-    return less_is_better ? ratios(pair.peer_values, pair.our_values)
-                          : ratios(pair.our_values, pair.peer_values);
+    return less_is_better(pair.ours.quantity) ? ratios(pair.peer_values, pair.our_values)
+                                              : ratios(pair.our_values, pair.peer_values);
 }
 
 Judgement judge(const Row& row, std::span<const Pair> pairs) {
@@ -44,8 +43,9 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
     judgement.deciding = row.pairs.front();
     judgement.value = spread_of(pairs[judgement.deciding].comparison());
     const auto holds = [&](double limit) {
-        return row.relation == Relation::AtMost ? judgement.value.median <= limit
-                                                : judgement.value.median >= limit;
+        const double value = judgement.value.median;
+        if (row.relation == Relation::AtMost) return value <= limit;
+        return value >= limit && (row.relation != Relation::Between || value <= row.most);
     };
     if (!row.must) {
         judgement.verdict = Verdict::Information;
@@ -55,6 +55,10 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
         judgement.verdict = row.aim && holds(*row.aim) ? Verdict::Aim : Verdict::Pass;
     }
     return judgement;
+}
+
+std::string_view group_name(Group group) {
+    return group == Group::InHost ? "shm" : "net";
 }
 
 std::string_view verdict_name(Verdict verdict) {

@@ -15,8 +15,12 @@ namespace via::bench {
 enum class Relation {
     AtMost,   ///< ours ÷ peer (or our value) must not exceed the limit
     AtLeast,  ///< must reach the limit
+    Between,  ///< must reach the limit, but not exceed `most`
     Ahead,    ///< every pair's advantage must exceed 1; the row shows the worst
 };
+
+/// Where the two sides of its measurements are.
+enum class Group { InHost, BetweenHosts };
 
 struct Row {
     std::string name;
@@ -28,6 +32,8 @@ struct Row {
     std::vector<std::size_t> pairs;
     std::size_t stream_bytes =
         0;  ///< if not 0, message rates are shown as a stream of such messages
+    Group group = Group::InHost;
+    double most = 0;  ///< Between: the upper limit
 };
 
 enum class Verdict { Aim, Pass, Miss, Information, NotMeasured };
@@ -44,6 +50,9 @@ struct Judgement {
 
 /// By how much ours is better, whatever is better for the quantity: above 1 is ahead.
 [[nodiscard]] std::vector<double> advantages(const Pair& pair);
+
+/// "shm" and "net", as the command line calls them.
+[[nodiscard]] std::string_view group_name(Group group);
 
 [[nodiscard]] std::string_view verdict_name(Verdict verdict);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Repetitions {
     std::size_t curves = 3;
 };
 
-/// Fills the values of plan.pairs.
-[[nodiscard]] std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions);
+/// Fills the values of plan.pairs. Nothing new is begun once `stop` says so.
+[[nodiscard]] std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions,
+                                                const std::function<bool()>& stop = {});
 
 }  // namespace via::bench

@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "process.hpp"
-
 namespace via::bench {
 
 namespace {
@@ -21,20 +19,20 @@ std::string_view name_of(Memory memory) {
     return memory == Memory::Heap ? "heap" : "kmem";
 }
 
+}  // namespace
+
 Result<double> number_from(const Command& command, std::string_view member) {
     auto output = run(command, Deadline::after_milliseconds(deadline_milliseconds));
     if (!output) return std::move(output).error();
     return json_number(output.value(), member, to_text(command));
 }
 
-}  // namespace
-
 Result<double> json_number(std::string_view text, std::string_view member,
                            std::string_view program) {
     const auto document = nlohmann::json::parse(text, nullptr, false);
-    if (document.is_object()) {
-        const auto found = document.find(std::string(member));
-        if (found != document.end() && found->is_number()) return found->get<double>();
+    const nlohmann::json::json_pointer place("/" + std::string(member));
+    if (document.is_object() && document.contains(place) && document.at(place).is_number()) {
+        return document.at(place).get<double>();
     }
     return {base::Code::ProtocolViolation,
             fmt::format("{}: no number \"{}\" in its JSON; {}", program, member, last_words(text))};
@@ -54,6 +52,18 @@ std::vector<std::string> ViaTool::environment() const {
 std::string ViaTool::missing() const {
     if (!find_program(path_).empty()) return {};
     return fmt::format("no program {} (build it, or give --via PATH)", path_);
+}
+
+Command ViaTool::command(std::vector<std::string> arguments) const {
+    Command command;
+    command.arguments = std::move(arguments);
+    command.arguments.insert(command.arguments.begin(), path_);
+    command.environment = environment();
+    return command;
+}
+
+std::string ViaTool::cpus() const {
+    return fmt::format("{},{}", cores_.first, cores_.second);
 }
 
 Probe ViaTool::latency(const PingPongForm& form) const {
@@ -97,7 +107,7 @@ Probe ViaTool::message_rate(std::size_t bytes, Memory memory) const {
                          std::to_string(bytes),
                          "--json",
                          "--cpus",
-                         fmt::format("{},{}", cores_.first, cores_.second),
+                         cpus(),
                          "--memory",
                          std::string(name_of(memory)),
                          "--iterations",

@@ -9,6 +9,7 @@
 
 #include "bare/bare_limits.hpp"
 #include "probe.hpp"
+#include "process.hpp"
 
 namespace via::bench {
 
@@ -41,9 +42,15 @@ class ViaTool {
     [[nodiscard]] std::string version() const;
     void stop_agent() const;
 
+    /// `via` with these arguments, for what is not above.
+    [[nodiscard]] Command command(std::vector<std::string> arguments) const;
+    /// Why there is no `via`; empty if there is one.
+    [[nodiscard]] std::string missing() const;
+    /// "0,1", as its --cpus wants it.
+    [[nodiscard]] std::string cpus() const;
+
   private:
     [[nodiscard]] std::vector<std::string> environment() const;
-    [[nodiscard]] std::string missing() const;
 
     std::string path_;
     std::string folder_;
@@ -51,7 +58,11 @@ class ViaTool {
     std::string agent_socket_;
 };
 
-/// A number out of a JSON text that a program printed. `program` is for the message.
+/// Runs it and takes a number out of the JSON that it prints.
+[[nodiscard]] base::Result<double> number_from(const Command& command, std::string_view member);
+
+/// A number out of a JSON text that a program printed: of a member, or of a member's member as
+/// "outer/inner". `program` is for the message.
 [[nodiscard]] base::Result<double> json_number(std::string_view text, std::string_view member,
                                                std::string_view program);
 

@@ -5,16 +5,20 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
-#include "plan.hpp"
+#include "net/lab_mpi.hpp"
+#include "net/net_plan.hpp"
 #include "plot.hpp"
 #include "process.hpp"
 #include "report.hpp"
 #include "runner.hpp"
+#include "shm_plan.hpp"
+#include "via/supervisor.hpp"
 #include "via/text_table.hpp"
 
 namespace {
@@ -30,6 +34,7 @@ struct Options {
     std::string via;
     std::string cpus;
     std::vector<std::string> rows;
+    std::string only;  ///< the name of a group; empty: all
     std::size_t repetitions = 0;
     bool quick = false;
     bool list = false;
@@ -72,6 +77,30 @@ void list_rows(const Plan& plan) {
     fmt::print("{}", table.draw());
 }
 
+bool wants(const Options& options, Group group) {
+    if (options.rows.empty()) return options.only.empty() || options.only == group_name(group);
+    return std::any_of(options.rows.begin(), options.rows.end(), [&](const std::string& row) {
+        return row.starts_with(net_prefix) == (group == Group::BetweenHosts);
+    });
+}
+
+/// The labs go with the returned object. Where there can be none the rows say why.
+std::optional<NetLabs> make_labs(std::string& missing) {
+    auto labs = NetLabs::up();
+    if (labs) return std::move(labs).value();
+    missing = labs.error().sentence;
+    return std::nullopt;
+}
+
+base::Result<Plan> chosen_plan(PlanBuilder& builder, const Options& options) {
+    Plan plan = builder.take();
+    if (!options.rows.empty()) return only_rows(plan, options.rows);
+    for (const Group group : {Group::InHost, Group::BetweenHosts}) {
+        if (options.only == group_name(group)) return only_group(plan, group);
+    }
+    return plan;
+}
+
 /// For --check: every row of the law measured and held.
 bool law_holds(const Plan& plan) {
     for (const Row& row : plan.rows) {
@@ -109,14 +138,24 @@ int measure(const Options& options) {
         Mpi& mpi = contestants.mpis.emplace_back(kind, results.string(), cores.value());
         if (!options.list) mpi.compile(VIA_BENCH_MPI_SOURCE);
     }
-    auto plan = make_plan(contestants, options.rows);
+    const tool::SignalGuard guard;  // labs are taken down whatever comes
+    std::string no_labs = "no labs were made";
+    std::optional<NetLabs> labs;
+    if (!options.list && wants(options, Group::BetweenHosts)) labs = make_labs(no_labs);
+    const Mpi between_hosts = mpi_between_hosts(
+        contestants.mpis.front(), labs ? labs->fast.get() : nullptr, results.string(), via_path);
+    PlanBuilder builder;
+    add_shm_rows(builder, contestants);
+    add_net_rows(builder, {contestants.via, between_hosts, cores.value(), labs ? &*labs : nullptr,
+                           labs ? std::string() : no_labs});
+    auto plan = chosen_plan(builder, options);
     if (!plan) return complain(plan.error());
     if (options.list) {
         list_rows(plan.value());
         return 0;
     }
-    if (!options.no_plots && options.rows.empty()) {
-        add_curves(plan.value(), contestants, options.quick);
+    if (!options.no_plots && options.rows.empty() && wants(options, Group::InHost)) {
+        add_shm_curves(plan.value(), contestants, options.quick);
     }
     facts.repetitions.pairs = options.repetitions != 0 ? options.repetitions
                               : options.quick          ? quick_repetitions
@@ -134,8 +173,13 @@ int measure(const Options& options) {
     }
 
     const base::Nanoseconds begin = base::monotonic_now();
-    const auto curves = run_plan(plan.value(), facts.repetitions);
+    const auto curves = run_plan(plan.value(), facts.repetitions,
+                                 [] { return tool::SignalGuard::signal_received() != 0; });
     contestants.via.stop_agent();
+    if (const int signal = tool::SignalGuard::signal_received(); signal != 0) {
+        fmt::print(stderr, "\nviabench: broken off; nothing is written\n");
+        return 128 + signal;
+    }
     facts.seconds = static_cast<double>(base::monotonic_now() - begin) / 1e9;
 
     const std::string text = table_text(plan.value(), facts);
@@ -166,10 +210,16 @@ int measure(const Options& options) {
 
 int main(int argc, char** argv) {
     Options options;
-    CLI::App app("Measures Viaduct beside UCX, Open MPI, MPICH and the bare machine.", "viabench");
+    CLI::App app(
+        "Measures Viaduct beside UCX, Open MPI, MPICH, libfabric, plain sockets and the bare "
+        "machine.",
+        "viabench");
     app.add_option("--results", options.results, "folder for JSON, table and plots")
         ->capture_default_str();
     app.add_option("--row", options.rows, "only this row (repeatable; no plots then)");
+    app.add_option("--only", options.only,
+                   "only rows inside a host (shm) or between hosts of a lab (net)")
+        ->check(CLI::IsMember({"shm", "net"}));
     app.add_flag("--list", options.list, "print the names of all rows and stop");
     app.add_flag("--quick", options.quick, "fewer repetitions and sizes, for a first look");
     app.add_option("--repetitions", options.repetitions, "how often each value is taken (7)")

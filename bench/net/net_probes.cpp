@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/net_probes.hpp"
 
-#include <algorithm>
 #include <utility>
+
+#include "net/fabric_peer.hpp"
 
 namespace via::bench {
 
@@ -14,6 +15,7 @@ using base::Result;
 NetPingPong ping_pong_of(std::size_t bytes) {
     NetPingPong wanted;
     wanted.bytes = bytes;
+    wanted.samples = 1500;
     wanted.round_trips = bytes <= 4096 ? 16 : bytes <= 65536 ? 4 : 1;
     return wanted;
 }
@@ -31,6 +33,24 @@ Probe latency(std::string label, PingPong ping_pong, const NetPlace& place, std:
             }};
 }
 
+NetStream stream_of(std::size_t bytes, std::size_t messages_per_call, std::string congestion) {
+    NetStream wanted;
+    wanted.bytes = bytes;
+    wanted.messages_per_call = messages_per_call;
+    wanted.congestion = std::move(congestion);
+    return wanted;
+}
+
+Result<NetStreamTake> faster_tcp_stream(const NetPlace& place, std::size_t bytes,
+                                        std::size_t messages_per_call) {
+    auto cubic = tcp_stream(place, stream_of(bytes, messages_per_call, "cubic"));
+    if (!cubic) return cubic;
+    auto bbr = tcp_stream(place, stream_of(bytes, messages_per_call, "bbr"));
+    // Not every kernel has it.
+    if (!bbr || bbr.value().bytes_per_second < cubic.value().bytes_per_second) return cubic;
+    return bbr;
+}
+
 }  // namespace
 
 Probe bare_udp_latency(const NetPlace& place, std::size_t bytes) {
@@ -41,12 +61,15 @@ Probe bare_tcp_latency(const NetPlace& place, std::size_t bytes) {
     return latency("bare TCP", tcp_ping_pong, place, bytes);
 }
 
+Probe fabric_latency(const NetPlace& place, std::size_t bytes) {
+    Probe probe = latency("libfabric tcp", fabric_ping_pong, place, bytes);
+    probe.missing = fabric_missing();
+    return probe;
+}
+
 Probe bare_tcp_stream(const NetPlace& place, std::size_t bytes, std::size_t messages_per_call,
                       const std::string& congestion) {
-    NetStream wanted;
-    wanted.bytes = bytes;
-    wanted.messages_per_call = messages_per_call;
-    wanted.congestion = congestion;
+    const NetStream wanted = stream_of(bytes, messages_per_call, congestion);
     return {congestion.empty() ? "TCP" : "TCP " + congestion,
             Quantity::BytesPerSecond,
             {},
@@ -62,14 +85,21 @@ Probe bare_tcp_best_stream(const NetPlace& place, std::size_t bytes,
     return {"TCP (the faster of cubic and BBR)",
             Quantity::BytesPerSecond,
             {},
-            [cubic = bare_tcp_stream(place, bytes, messages_per_call, "cubic"),
-             bbr = bare_tcp_stream(place, bytes, messages_per_call, "bbr")]() -> Result<double> {
-                auto one = cubic.take();
-                if (!one) return one;
-                auto other = bbr.take();
-                // Not every kernel has it.
-                if (!other) return one;
-                return std::max(one.value(), other.value());
+            [place, bytes, messages_per_call]() -> Result<double> {
+                auto take = faster_tcp_stream(place, bytes, messages_per_call);
+                if (!take) return std::move(take).error();
+                return take.value().bytes_per_second;
+            }};
+}
+
+Probe bare_tcp_best_cpu(const NetPlace& place, std::size_t bytes) {
+    return {"TCP (the faster of cubic and BBR)",
+            Quantity::CpuSecondsPerGigabyte,
+            {},
+            [place, bytes]() -> Result<double> {
+                auto take = faster_tcp_stream(place, bytes, 1);
+                if (!take) return std::move(take).error();
+                return take.value().cpu_seconds_per_gigabyte();
             }};
 }
 

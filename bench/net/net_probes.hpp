@@ -15,6 +15,9 @@ namespace via::bench {
 /// The faster of cubic and BBR, both taken each time.
 [[nodiscard]] Probe bare_tcp_best_stream(const NetPlace& place, std::size_t bytes,
                                          std::size_t messages_per_call);
+/// Processor time of both sides in the faster of the two.
+[[nodiscard]] Probe bare_tcp_best_cpu(const NetPlace& place, std::size_t bytes);
+[[nodiscard]] Probe fabric_latency(const NetPlace& place, std::size_t bytes);
 [[nodiscard]] Probe bare_udp_rate(const NetPlace& place, std::size_t bytes, bool receiver_spins);
 
 }  // namespace via::bench

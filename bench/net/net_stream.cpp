@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <limits.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -15,6 +14,7 @@
 #include "net/host_sockets.hpp"
 #include "net/net_peers.hpp"
 #include "two_processes.hpp"
+#include "via/cpu_time.hpp"
 
 namespace via::bench {
 
@@ -37,12 +37,7 @@ struct Received {
 };
 
 double cpu_seconds() {
-    rusage use{};
-    ::getrusage(RUSAGE_SELF, &use);
-    const auto seconds = [](const timeval& time) {
-        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-    };
-    return seconds(use.ru_utime) + seconds(use.ru_stime);
+    return static_cast<double>(tool::process_cpu_time()) / 1e9;
 }
 
 /// Counts what arrives once the first fifth of the time is over. `receive` gives bytes, 0 at the

@@ -50,6 +50,10 @@ TEST(JsonNumber, FindsMembers) {
     auto value = json_number(R"({"one_way_us": 0.125, "name": "x"})", "one_way_us", "via");
     ASSERT_TRUE(value.ok());
     EXPECT_DOUBLE_EQ(value.value(), 0.125);
+    value = json_number(R"({"longest_stall": {"ms": 4.5}})", "longest_stall/ms", "via");
+    ASSERT_TRUE(value.ok());
+    EXPECT_DOUBLE_EQ(value.value(), 4.5);
+    EXPECT_FALSE(json_number(R"({"longest_stall": 4.5})", "longest_stall/ms", "via").ok());
     EXPECT_FALSE(json_number(R"({"name": "x"})", "name", "via").ok());
     EXPECT_FALSE(json_number(R"({"name": "x"})", "one_way_us", "via").ok());
     EXPECT_FALSE(json_number("[1]", "one_way_us", "via").ok());

@@ -16,6 +16,9 @@ TEST(Quantity, IsShownWithThreeFigures) {
     EXPECT_EQ(show(31.37e9, Quantity::BytesPerSecond), "31.4 GB/s");
     EXPECT_EQ(show(28.14, Quantity::Kibibytes), "28.1 KiB");
     EXPECT_EQ(show(0.0021, Quantity::Percent), "0.002 %");
+    EXPECT_EQ(show(48.24, Quantity::Percent), "48.2 %");
+    EXPECT_EQ(show(4.26, Quantity::Milliseconds), "4.3 ms");
+    EXPECT_EQ(show(0.4321, Quantity::CpuSecondsPerGigabyte), "0.432 s/GB");
 }
 
 TEST(Quantity, Sizes) {

@@ -43,6 +43,20 @@ TEST(Judge, AtLeast) {
     EXPECT_EQ(judge(row_of(Relation::AtLeast, 1, 1.4), pairs).verdict, Verdict::Aim);
 }
 
+TEST(Judge, BetweenHasAnEndOnBothSides) {
+    Pair pair = measured_pair(Quantity::Percent, {50}, {});
+    pair.peer.reset();
+    Row row = row_of(Relation::Between, 35, {});
+    row.most = 65;
+    for (const auto& [value, verdict] : {std::pair{34.0, Verdict::Miss},
+                                         {35.0, Verdict::Pass},
+                                         {65.0, Verdict::Pass},
+                                         {66.0, Verdict::Miss}}) {
+        pair.our_values = {value};
+        EXPECT_EQ(judge(row, std::vector<Pair>{pair}).verdict, verdict) << value;
+    }
+}
+
 TEST(Judge, ValueWithoutPeerStandsForItself) {
     Pair pair = measured_pair(Quantity::Kibibytes, {40, 41, 42}, {});
     pair.peer.reset();
@@ -134,6 +148,16 @@ TEST(RunPlan, LosesPatienceWithWhatAlwaysFails) {
     EXPECT_EQ(log.size(), 3U);
     EXPECT_EQ(plan.pairs[0].our_values.size(), 10U);
     EXPECT_EQ(plan.pairs[0].not_measured(), "ours failed");
+}
+
+TEST(RunPlan, EndsWhenItIsToldTo) {
+    std::vector<std::string> log;
+    Plan plan;
+    plan.pairs.resize(2);
+    plan.pairs[0].ours = noting_probe("first", log, 1);
+    plan.pairs[1].ours = noting_probe("second", log, 1);
+    (void)run_plan(plan, {.pairs = 7, .curves = 0}, [&] { return log.size() == 3; });
+    EXPECT_EQ(log, std::vector<std::string>({"first", "second", "first"}));
 }
 
 TEST(RunPlan, CollectsCurves) {

@@ -71,6 +71,9 @@ void expect_window(const nlohmann::json& result, std::uint64_t bytes) {
     EXPECT_NEAR(result["mb_per_s"].get<double>(), messages * static_cast<double>(bytes) / 1e6,
                 messages * static_cast<double>(bytes) / 1e6 * 1e-6);
     EXPECT_GE(result["buffers"].get<std::uint64_t>(), 1u);
+    EXPECT_GT(result["client_cpu_s"].get<double>(), 0);
+    EXPECT_GT(result["server_cpu_s"].get<double>(), 0);
+    EXPECT_GT(result["cpu_s_per_gb"].get<double>(), 0);
 }
 
 // The forms that scripts outside use. They are given as they are; only time is saved.

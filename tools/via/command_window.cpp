@@ -18,8 +18,8 @@ void print_for_people(const MeasurementOptions& options,
                       const std::vector<nlohmann::json>& results) {
     fmt::print("{}\n\n", headline(options, Program::Window));
     TextTable table;
-    for (const char* title :
-         {"bytes", "MB/s", "lowest", "highest", "messages/s", "window", "buffers", "messages"})
+    for (const char* title : {"bytes", "MB/s", "lowest", "highest", "messages/s", "CPU s/GB",
+                              "window", "buffers", "messages"})
         table.add_column(title);
     const auto whole = [](const nlohmann::json& value) {
         return fmt::format("{:.1f}", value.get<double>());
@@ -28,13 +28,17 @@ void print_for_people(const MeasurementOptions& options,
         table.add_row({format_size(result["bytes"].get<std::uint64_t>()), whole(result["mb_per_s"]),
                        whole(result["min_mb_per_s"]), whole(result["max_mb_per_s"]),
                        fmt::format("{:.0f}", result["messages_per_s"].get<double>()),
+                       result.contains("cpu_s_per_gb")
+                           ? fmt::format("{:.2f}", result["cpu_s_per_gb"].get<double>())
+                           : "–",
                        fmt::format("{}", result["window"].get<std::uint64_t>()),
                        fmt::format("{}", result["buffers"].get<std::uint64_t>()),
                        fmt::format("{} x {}", result["repetitions"].get<std::uint64_t>(),
                                    result["iterations"].get<std::uint64_t>())});
     fmt::print(
-        "{}\nMB/s (1 MB = 1,000,000 bytes) and messages/s are medians of the repetitions, "
-        "each timed until\nthe receiver has confirmed the last message.\n",
+        "{}\nMB/s (1 MB = 1,000,000 bytes) and messages/s are medians of the repetitions, each "
+        "timed until\nthe receiver has confirmed the last message. CPU is the processor time of "
+        "both sides.\n",
         table.draw());
 }
 

@@ -13,6 +13,7 @@
 
 #include "control_channel.hpp"
 #include "control_message.hpp"
+#include "cpu_time.hpp"
 #include "endpoint.hpp"
 #include "histogram.hpp"
 #include "pingpong.hpp"
@@ -172,8 +173,10 @@ class Client {
                           ? measure_pingpong(test, endpoint.value())
                           : measure_window(test, endpoint.value());
         if (!result) return std::move(result).error();
-        if (auto ended = ask({{"kind", "end"}}, "ended"); !ended) return std::move(ended).error();
+        auto ended = ask({{"kind", "end"}}, "ended");
+        if (!ended) return std::move(ended).error();
         describe(test, result.value());
+        add_cpu_time(test, number_member(ended.value(), "cpu_ns"), result.value());
         reporter_.report({{"result", std::move(result).value()}});
         return {};
     }
@@ -199,12 +202,32 @@ class Client {
         result["repetitions"] = test.repetitions;
     }
 
+    /// The next run is the first whose processor time counts.
+    void count_cpu_from_here() { server_cpu_before_.reset(); }
+
+    /// From the first timed run to the end of the last. Simulated hosts are one process.
+    void add_cpu_time(const TestPlan& test, std::uint64_t server_cpu,
+                      nlohmann::json& result) const {
+        if (plan_.simulated || !server_cpu_before_ || server_cpu <= *server_cpu_before_) return;
+        const double client = static_cast<double>(client_cpu_after_ - client_cpu_before_) / 1e9;
+        const double server = static_cast<double>(server_cpu - *server_cpu_before_) / 1e9;
+        result["client_cpu_s"] = client;
+        result["server_cpu_s"] = server;
+        if (test.terms.program != Program::Window || test.terms.bytes == 0) return;
+        const double gigabytes = static_cast<double>(test.terms.bytes) *
+                                 result["iterations"].get<double>() * test.repetitions / 1e9;
+        result["cpu_s_per_gb"] = (client + server) / gigabytes;
+    }
+
     /// Lets both sides run `count` round trips or messages, and gives the nanoseconds it took.
     Result<base::Nanoseconds> go(const TestPlan& test, Endpoint& endpoint, std::uint64_t count,
                                  std::uint32_t batch, std::span<std::uint64_t> samples) {
-        if (auto ready = ask({{"kind", "run"}, {"first", next_number_}, {"count", count}}, "ready");
-            !ready)
-            return std::move(ready).error();
+        auto ready = ask({{"kind", "run"}, {"first", next_number_}, {"count", count}}, "ready");
+        if (!ready) return std::move(ready).error();
+        if (!server_cpu_before_) {
+            server_cpu_before_ = number_member(ready.value(), "cpu_ns");
+            client_cpu_before_ = process_cpu_time();
+        }
         const base::Nanoseconds before = program_now();
         bool good = false;
         if (test.terms.program == Program::Pingpong)
@@ -213,6 +236,7 @@ class Client {
         else
             good = run_window_client(endpoint, plan_.terms, count, reporter_.counter());
         const base::Nanoseconds spent = program_now() - before;
+        client_cpu_after_ = process_cpu_time();
         if (!good) return failure(endpoint);
         next_number_ += count;
         return spent;
@@ -261,6 +285,7 @@ class Client {
         const std::uint64_t lead = std::min<std::uint64_t>(round_up(64, batch), count);
 
         reporter_.stage("measuring round trips");
+        count_cpu_from_here();
         std::vector<std::uint64_t> samples((lead + count) / batch);
         std::vector<double> all;
         all.reserve(count / batch * test.repetitions);
@@ -306,6 +331,7 @@ class Client {
         if (!chosen) return std::move(chosen).error();
         const std::uint64_t count = chosen.value();
         reporter_.stage("measuring a stream");
+        count_cpu_from_here();
         std::vector<double> rates;
         for (std::uint32_t repetition = 0; repetition < test.repetitions; ++repetition) {
             reporter_.expect(count);
@@ -338,6 +364,9 @@ class Client {
     Surroundings surroundings_;
     ControlChannel channel_;
     std::uint64_t next_number_ = 0;
+    std::optional<std::uint64_t> server_cpu_before_;  ///< the runs that count
+    base::Nanoseconds client_cpu_before_ = 0;
+    base::Nanoseconds client_cpu_after_ = 0;
 };
 
 class Server {
@@ -419,7 +448,8 @@ class Server {
             auto message = channel_.receive(deadline());
             if (!message) return std::move(message).error();
             if (message.value()["kind"] == "end")
-                return channel_.send({{"kind", "ended"}}, deadline());
+                return channel_.send({{"kind", "ended"}, {"cpu_ns", process_cpu_time()}},
+                                     deadline());
             if (message.value()["kind"] != "run")
                 return {base::Code::ProtocolViolation, "the client says something unexpected"};
             if (auto served = serve_run(message.value(), endpoint.value()); !served) return served;
@@ -439,7 +469,10 @@ class Server {
         // What reads shall find must lie there before they start; everything else starts after.
         const bool passive = terms_.operation == Operation::RdmaRead;
         bool good = !passive || serve();
-        if (auto sent = channel_.send({{"kind", "ready"}}, deadline()); !sent) return sent;
+        if (auto sent =
+                channel_.send({{"kind", "ready"}, {"cpu_ns", process_cpu_time()}}, deadline());
+            !sent)
+            return sent;
         if (!passive) good = serve();
         if (!good) return link_error(endpoint.link(), *nic_);
         return {};

@@ -365,7 +365,8 @@ Result<void> Lab::in_host(std::string_view host, const std::function<void()>& wh
     return entered;
 }
 
-Result<tool::child::Process> Lab::start(std::string_view host, tool::child::Command command) const {
+Result<tool::child::Command> Lab::inside(std::string_view host,
+                                         tool::child::Command command) const {
     auto name = space(host);
     if (!name) return std::move(name).error();
     auto door = SpaceDoor::open(name.value());
@@ -375,7 +376,13 @@ Result<tool::child::Process> Lab::start(std::string_view host, tool::child::Comm
         const int error = shared->enter();
         return error == 0 && then ? then() : error;
     };
-    return tool::child::Process::start(command);
+    return command;
+}
+
+Result<tool::child::Process> Lab::start(std::string_view host, tool::child::Command command) const {
+    auto there = inside(host, std::move(command));
+    if (!there) return std::move(there).error();
+    return tool::child::Process::start(there.value());
 }
 
 Result<tool::child::Outcome> Lab::run(std::string_view host, std::vector<std::string> arguments,

@@ -70,6 +70,9 @@ class Lab {
     /// that it makes is the host's, whoever uses it later.
     [[nodiscard]] base::Result<void> in_host(std::string_view host,
                                              const std::function<void()>& what) const;
+    /// The command, changed so that it runs in the host.
+    [[nodiscard]] base::Result<tool::child::Command> inside(std::string_view host,
+                                                            tool::child::Command command) const;
     /// A program in the host; ended with the object or with this process.
     [[nodiscard]] base::Result<tool::child::Process> start(std::string_view host,
                                                            tool::child::Command command) const;
