@@ -55,6 +55,7 @@ void Link::shrink_window(std::uint64_t lost_number) noexcept {
     if (lost_number < recovery_until_) return;
     recovery_until_ = next_number_;
     window_before_loss_ = window_;
+    shrunk_for_ = lost_number;
     const std::uint32_t least = 4 * limits_.packet_bytes;
     window_ = std::max(least, static_cast<std::uint32_t>(std::uint64_t{window_} * 7 / 10));
     slow_start_limit_ = window_;

@@ -96,6 +96,13 @@ class Link {
     template <class Lost>
     void lose_oldest(Lost lost);
     [[nodiscard]] Nanoseconds loss_time() const noexcept { return loss_time_; }
+    /// When the oldest packet is sent once more, long before anything is concluded from the
+    /// silence: nothing follows the last packets of a window that could show that they were lost.
+    [[nodiscard]] Nanoseconds tail_time() const noexcept {
+        if (in_flight_ == 0 || tail_sent_again_ || smoothed_rtt_ == 0) return never;
+        return last_data_sent_ + smoothed_rtt_ + smoothed_rtt_ / 2 + tail_slack;
+    }
+    void sends_tail_again() noexcept { tail_sent_again_ = true; }
     /// When the link should be asked whether it lives: its oldest packet is unanswered.
     [[nodiscard]] Nanoseconds probe_time() const noexcept;
     void probe_timed_out(Nanoseconds now) noexcept;
@@ -154,6 +161,11 @@ class Link {
     [[nodiscard]] SentPacket& at(std::uint64_t number) noexcept {
         return sent_[number - sent_base_];
     }
+    static constexpr Nanoseconds tail_slack = 300'000;
+    /// More than this link's own packets stand in a queue on the way.
+    [[nodiscard]] bool queue_stands() const noexcept {
+        return least_rtt_ != 0 && smoothed_rtt_ > 2 * least_rtt_ + 1'000'000;
+    }
     void shrink_window(std::uint64_t lost_number) noexcept;
     void drop_settled() noexcept;
 
@@ -175,10 +187,13 @@ class Link {
     std::uint32_t slow_start_limit_;
     std::uint64_t recovery_until_ = 0;  ///< packets below this do not shrink the window again
     std::uint32_t window_before_loss_ = 0;
+    std::uint64_t shrunk_for_ = 0;  ///< the lost packet
     std::uint64_t grown_bytes_ = 0;
     bool window_limited_ = false;
     Nanoseconds paced_until_ = 0;
     Nanoseconds full_until_ = 0;
+    Nanoseconds last_data_sent_ = 0;
+    bool tail_sent_again_ = false;  ///< since the last acknowledgement
 
     Nanoseconds smoothed_rtt_ = 0;
     Nanoseconds rtt_variation_ = 0;
@@ -294,12 +309,13 @@ inline void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
         last_activity_ = now;
         acknowledged_at_ = now;
     }
+    last_data_sent_ = now;
     packet.acknowledged_bytes = acknowledged_bytes_;
     packet.acknowledged_at = acknowledged_at_;
     in_flight_ += bytes;
     window_limited_ = in_flight_ + limits_.packet_bytes > window_ / 2;
     // A queue stands somewhere: no faster than it drains.
-    if (smoothed_rtt_ > 2 * least_rtt_ + 1'000'000 && least_rtt_ != 0) {
+    if (queue_stands()) {
         const auto drain = static_cast<Nanoseconds>(static_cast<double>(bytes) *
                                                     static_cast<double>(smoothed_rtt_) /
                                                     (1.25 * static_cast<double>(window_)));
@@ -323,7 +339,7 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
             if (largest_acknowledged_ > number)
                 reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
                     largest_acknowledged_ - number + 1, reordering_, detail::most_reordering));
-            window_ = std::max(window_, window_before_loss_);
+            if (number == shrunk_for_) window_ = std::max(window_, window_before_loss_);
             continue;
         }
         packet.state = SentPacket::State::Acknowledged;
@@ -354,14 +370,15 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
     acknowledged_at_ = now;
     last_activity_ = now;
     timeouts_in_a_row_ = 0;
+    tail_sent_again_ = false;
     if (!window_limited_) return;
     if (window_ < slow_start_limit_) {
         window_ += bytes;
-        if (least_rtt_ != 0 && smoothed_rtt_ > 2 * least_rtt_ + 1'000'000)
-            slow_start_limit_ = window_;  // a queue builds up
+        if (queue_stands()) slow_start_limit_ = window_;
     } else {
-        // One packet more for each window that was acknowledged.
-        grown_bytes_ += bytes;
+        // One packet more for each window that was acknowledged; half of that where others may
+        // wait in the same queue, as TCP with the same answer to losses does (RFC 9438, 4.3).
+        grown_bytes_ += queue_stands() ? bytes / 2 : bytes;
         if (grown_bytes_ >= window_) {
             grown_bytes_ -= window_;
             window_ += limits_.packet_bytes;

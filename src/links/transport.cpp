@@ -524,6 +524,10 @@ void Transport::on_time(Nanoseconds now) {
         Link& link = links_[i];
         if (link.loss_time() <= now)
             link.detect_losses(now, [&](const Span& span) { client_.lost(span); });
+        if (link.tail_time() <= now) {
+            link.sends_tail_again();
+            link.lose_oldest([&](const Span& span) { client_.lost(span); });
+        }
         if (link.probe_time() <= now) probe_timed_out(i, now);
         const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
         if (now >= link.next_ping() &&
@@ -545,7 +549,7 @@ Nanoseconds Transport::next_deadline() const noexcept {
     if (owed_packets_ != 0) earliest = std::min(earliest, owed_since_ + acknowledge_within);
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
-        earliest = std::min({earliest, link.loss_time(), link.probe_time()});
+        earliest = std::min({earliest, link.loss_time(), link.tail_time(), link.probe_time()});
         if (link.state() != LinkState::Up || link.wants_ping())
             earliest = std::min(earliest, link.next_ping());
         else
