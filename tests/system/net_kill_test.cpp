@@ -175,7 +175,7 @@ PEER(see_a_restart) {
     old.take_down();
 }
 
-/// A process, and in every second round its agent too, comes back with the same addresses and
+/// A process, and in half of the rounds its agent too, comes back with the same addresses and
 /// ports while packets for the old one are still under way.
 TEST_F(NetKill, WhoComesBackAtOnceIsNotTakenForTheOldOne) {
     make();

@@ -5,9 +5,10 @@
 #include <time.h>
 
 #include <cstdlib>
+#include <functional>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "counters_snapshot.hpp"
 #include "system/checked_stream.hpp"
 #include "system/lab_hosts.hpp"
 
@@ -43,6 +44,7 @@ class Stream {
         EXPECT_EQ(sender_->wait(), 0);
         EXPECT_EQ(taker_->wait(), 0);
     }
+    [[nodiscard]] pid_t sender() const { return sender_->pid(); }
     StreamSent sent;
     StreamTaken taken;
 
@@ -53,30 +55,26 @@ class Stream {
 
 class NetStream : public LabHosts {
   protected:
-    /// What `via links` says about the packets of the processes in a host.
+    /// What tools see of the packets of a process.
     struct Packets {
         std::uint64_t sent = 0;
         std::uint64_t lost = 0;
     };
-    Packets packets(const char* host) {
-        const auto outcome = lab().run(host, {VIA_TOOL_PATH, "links", "--json"},
-                                       base::Deadline::after_milliseconds(patience_ms));
+    static Packets packets(LabHost& host, pid_t process) {
         Packets counted;
-        if (!outcome) {
-            ADD_FAILURE() << outcome.error().sentence;
-            return counted;
-        }
-        const auto answer = nlohmann::json::parse(outcome.value().output, nullptr, false);
-        if (!answer.is_object()) {
-            ADD_FAILURE() << outcome.value().output << outcome.value().errors;
-            return counted;
-        }
-        for (const auto& process : answer["processes"])
-            for (const auto& connection : process["connections"])
-                for (const auto& one : connection["links"]) {
-                    counted.sent += one["sent_packets"].get<std::uint64_t>();
-                    counted.lost += one["lost_packets"].get<std::uint64_t>();
-                }
+        host.run([&] {
+            auto client = ka::AgentClient::attach_if_running(
+                {}, base::Deadline::after_milliseconds(patience_ms));
+            ASSERT_TRUE(client.ok());
+            auto file = client.value()->counters_of(process);
+            ASSERT_TRUE(file.ok()) << file.error().sentence;
+            const auto counters = tool::read_counters(file.value());
+            ASSERT_TRUE(counters.ok()) << counters.error().sentence;
+            for (const tool::LinkSnapshot& one : counters.value().links) {
+                counted.sent += one.sent_packets;
+                counted.lost += one.lost_packets;
+            }
+        });
         return counted;
     }
 };
@@ -103,7 +101,7 @@ TEST_P(NetLoss, EveryByteIsRightThoughPacketsAreLost) {
     task.message_bytes = task.level == unreliable ? 8192 : 100'000;
     Stream stream(*a, *b, task);
     stream.finish();
-    const Packets counted = packets("a");
+    const Packets counted = packets(*a, stream.sender());
     stream.close();
     EXPECT_GE(stream.sent.bytes, task.bytes);
     EXPECT_GT(counted.lost, 0U);
