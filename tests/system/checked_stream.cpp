@@ -17,7 +17,7 @@ constexpr std::uint32_t tell_every = 16;  ///< messages that are taken
 constexpr std::uint32_t spread = 65536;   ///< where in the pattern a message begins
 constexpr std::uint32_t control_slots = 64;
 /// On an unreliable connection the window's last messages may be lost, and nobody would tell.
-constexpr base::Nanoseconds give_up_after = 20'000'000;
+constexpr base::Nanoseconds give_up_after = 200'000'000;
 /// And the last of all may come late.
 constexpr base::Nanoseconds nothing_more_after = 200'000'000;
 
@@ -167,7 +167,7 @@ class Sender : public StreamEnd {
         StreamSent sent;
         std::uint64_t taken = 0;  // by the receiver, or given up
         base::Nanoseconds moved = begun;
-        while (task_.bytes != 0 ? sent.bytes < task_.bytes : base::monotonic_now() < end) {
+        while (sent.bytes < task_.bytes || base::monotonic_now() < end) {
             reap();
             Notice newest;
             const base::Nanoseconds now = base::monotonic_now();

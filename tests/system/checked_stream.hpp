@@ -15,8 +15,8 @@ namespace via::test {
 struct StreamTask {
     VIP_RELIABILITY_LEVEL level = reliable_delivery;
     std::uint32_t message_bytes = 65536;
-    std::uint64_t bytes = 0;         ///< so many, or
-    std::uint32_t milliseconds = 0;  ///< for so long
+    std::uint64_t bytes = 0;         ///< at least so many, and
+    std::uint32_t milliseconds = 0;  ///< at least for so long
 };
 
 /// What they answer: zeros once a second as long as it goes on, a one and this at the end. They

@@ -91,7 +91,7 @@ class NetObstacle : public LabHosts {
     /// Starts who is asked; obstacles are put up after this.
     void begin(std::uint32_t message_bytes = 0, PeerProcess::Environment environment = {}) {
         message_bytes_ = message_bytes;
-        environment["VIA_NET_LOST_MS"] = "500";
+        environment.emplace("VIA_NET_LOST_MS", "500");
         environment["VIA_NET_PORTS"] = "45000-45999";
         environment["VIA_LOG"] = "warning";
         environment_ = environment;
@@ -230,7 +230,7 @@ TEST_F(NetObstacle, APathThatCarriesLessThanTheInterfaces) {
         make({.mtu = 9000});
         for (unsigned number = 0; number < 2; ++number)
             EXPECT_DONE(link(number).offload(false));
-        begin(longest);
+        begin(longest, {{"VIA_NET_LOST_MS", "2000"}});
         for (LabHost* host : {a.get(), b.get()})
             host->filter_input(std::string("ip length > ") + limit + " drop");
         EXPECT_VIP(VIP_SUCCESS, ask().code);
