@@ -33,12 +33,4 @@ struct StreamTaken {
     base::Nanoseconds longest_pause = 0;
 };
 
-/// What a role says at the end of its stream.
-template <typename Answer>
-[[nodiscard]] Answer stream_result(PeerProcess& peer) {
-    while (peer.link.get<std::uint8_t>() == 0) {
-    }
-    return peer.link.get<Answer>();
-}
-
 }  // namespace via::test

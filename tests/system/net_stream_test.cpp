@@ -35,8 +35,12 @@ class Stream {
     }
     /// To its end, but for closing.
     void finish() {
-        sent = stream_result<StreamSent>(*sender_);
-        taken = stream_result<StreamTaken>(*taker_);
+        for (bool sends = true, takes = true; sends || takes;) {
+            if (sends) sends = sender_->link.get<std::uint8_t>() == 0;
+            if (takes) takes = taker_->link.get<std::uint8_t>() == 0;
+        }
+        sent = sender_->link.get<StreamSent>();
+        taken = taker_->link.get<StreamTaken>();
     }
     void close() {
         sender_->link.meet();
