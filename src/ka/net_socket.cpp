@@ -3,7 +3,9 @@
 
 // Before the C library's, which lacks what the error queue needs.
 #include <linux/errqueue.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -98,6 +100,16 @@ bool is_undeliverable(int error) {
     return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
            error == ENETDOWN || error == EHOSTDOWN || error == EADDRNOTAVAIL ||
            error == EAFNOSUPPORT || error == EACCES || error == EPERM || error == EINVAL;
+}
+
+/// The kernel makes "no route to host" of it, which is another thing.
+bool is_forbidden(const sock_extended_err& error) {
+    if (error.ee_origin == SO_EE_ORIGIN_ICMP)
+        return error.ee_type == ICMP_DEST_UNREACH &&
+               (error.ee_code == ICMP_NET_ANO || error.ee_code == ICMP_HOST_ANO ||
+                error.ee_code == ICMP_PKT_FILTERED);
+    return error.ee_origin == SO_EE_ORIGIN_ICMP6 && error.ee_type == ICMP6_DST_UNREACH &&
+           error.ee_code == ICMP6_DST_UNREACH_ADMIN;
 }
 
 NetSocket::Complaint complain(const AgentAddress& peer, int error) {
@@ -249,6 +261,10 @@ std::optional<NetSocket::Complaint> NetSocket::complaint() const {
             sock_extended_err error{};
             std::memcpy(&error, CMSG_DATA(header), sizeof error);
             const int number = static_cast<int>(error.ee_errno);
+            if (is_forbidden(error))
+                return Complaint{address.address(), false,
+                                 "a firewall there or on the way forbids UDP to this port (ICMP "
+                                 "administratively prohibited)"};
             if (is_undeliverable(number)) return complain(address.address(), number);
         }
     }

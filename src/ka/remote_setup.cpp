@@ -381,7 +381,8 @@ void RemoteSetup::undeliverable(const AgentAddress& peer, bool refused, const st
         const std::string where = readable(peer);
         outgoing.obstacle =
             refused ? "no kernel agent runs at " + where +
-                          " (UDP port unreachable): start viad there, or a program that uses it"
+                          " (UDP port unreachable): start viad there, or a program that uses it; a "
+                          "firewall that rejects the port says the same"
                     : where + " can not be reached: " + why;
         // A peer may come later, with its agent.
         if (outgoing.purpose == SetupPurpose::Connect)

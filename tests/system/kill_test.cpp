@@ -14,7 +14,9 @@
 #include "base/clock.hpp"
 #include "base/cpu.hpp"
 #include "system/loaded_side.hpp"
+#include "system/loss_watcher.hpp"
 #include "system/observe.hpp"
+#include "system/survivor.hpp"
 #include "vipl/harness.hpp"
 
 namespace via::test {
@@ -25,13 +27,6 @@ constexpr base::Nanoseconds bound = 1'000'000'000;
 #else
 constexpr base::Nanoseconds bound = 100'000'000;
 #endif
-
-/// What the survivor's program does when the other one dies.
-enum class Pastime : std::uint8_t {
-    Busy,    ///< posts and polls
-    Waits,   ///< sleeps in VipRecvWait or VipCQWait
-    Silent,  ///< makes no call at all
-};
 
 struct Round {
     Plan plan;
@@ -70,10 +65,9 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 }
 
 std::string describe(const Round& round) {
-    static constexpr const char* pastimes[] = {"busy", "waits", "silent"};
     const Plan& plan = round.plan;
     std::string text = "seed " + std::to_string(plan.seed) + ", " + level_name(plan.level) +
-                       ", survivor " + pastimes[static_cast<int>(round.pastime)];
+                       ", survivor " + name_of(round.pastime);
     if (plan.queues) text += " with a completion queue";
     for (int side = 0; side < 2; ++side)
         text += std::string(side == 0 ? "; survivor's " : ", other's ") + "messages to " +
@@ -82,93 +76,6 @@ std::string describe(const Round& round) {
     return text + "; VIA_SHM_PATH=" + round.environment.at("VIA_SHM_PATH") +
            " there; killed after " + std::to_string(round.completions) + " completions and " +
            std::to_string(round.spins) + " spins";
-}
-
-/// The moment and the circumstances of CONN_LOST, taken inside the callback.
-class LossWatcher {
-  public:
-    static void handle(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
-        static_cast<LossWatcher*>(context)->note(*error);
-    }
-    void note(const VIP_ERROR_DESCRIPTOR& error) {
-        const base::Nanoseconds now = base::monotonic_now();
-        VIP_VI_STATE state = VIP_STATE_IDLE;
-        VIP_VI_ATTRIBUTES attributes{};
-        VIP_BOOLEAN send_empty = VIP_FALSE;
-        VIP_BOOLEAN receive_empty = VIP_FALSE;
-        if (error.ViHandle != nullptr) {
-            EXPECT_VIP(VIP_SUCCESS, VipQueryVi(error.ViHandle, &state, &attributes, &send_empty,
-                                               &receive_empty));
-        }
-        const std::lock_guard guard(mutex_);
-        codes_.push_back(error.ErrorCode);
-        if (error.ErrorCode == VIP_ERROR_CONN_LOST) {
-            vi_ = error.ViHandle;
-            state_ = state;
-            moment_ = now;
-        }
-        changed_.notify_all();
-    }
-    [[nodiscard]] bool await() {
-        std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, patience, [&] { return moment_ != 0; });
-    }
-    [[nodiscard]] bool lost() {
-        const std::lock_guard guard(mutex_);
-        return moment_ != 0;
-    }
-    /// After the NIC is closed.
-    [[nodiscard]] base::Nanoseconds moment() const { return moment_; }
-    [[nodiscard]] VIP_VI_STATE state() const { return state_; }
-    [[nodiscard]] VIP_VI_HANDLE vi() const { return vi_; }
-    [[nodiscard]] const std::vector<VIP_ERROR_CODE>& codes() const { return codes_; }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<VIP_ERROR_CODE> codes_;
-    VIP_VI_HANDLE vi_ = nullptr;
-    VIP_VI_STATE state_ = VIP_STATE_IDLE;
-    base::Nanoseconds moment_ = 0;
-};
-
-void connect_as_server(Link& link, LoadedSide& side) {
-    Address local(side.nic(), unique_discriminator());
-    link.put(side.addresses());
-    side.know(link.get<SideAddresses>());
-    link.put(local);
-    Address remote;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_CONN_HANDLE connection = nullptr;
-    VIP_RETURN code = VipConnectWait(side.nic(), local.get(), patience_ms, remote.get(),
-                                     &attributes, &connection);
-    if (code == VIP_SUCCESS) code = VipConnectAccept(connection, side.vi());
-    if (code != VIP_SUCCESS) throw std::runtime_error(VipxErrorText());
-}
-
-void connect_as_client(Link& link, LoadedSide& side) {
-    link.put(side.addresses());
-    side.know(link.get<SideAddresses>());
-    auto remote = link.get<Address>();
-    Address local(side.nic(), unique_discriminator());
-    if (request_until_matched(side.vi(), local, remote) != VIP_SUCCESS)
-        throw std::runtime_error(VipxErrorText());
-}
-
-/// The end that is killed, or (with a number of messages in the plan) the one that is not.
-PEER(bear_load) {
-    const auto plan = link.get<Plan>();
-    LoadedSide side(plan, 1);
-    side.post_receives();
-    connect_as_client(link, side);
-    const auto deadline = Clock::now() + 3 * patience;
-    while (!(plan.messages != 0 && side.finished())) {
-        side.step();
-        if (Clock::now() > deadline) throw std::runtime_error("nobody has killed this process");
-    }
-    side.expect_end();
-    link.meet();
-    side.take_down();
 }
 
 /// How long after the death CONN_LOST came; `own` is less the time for which this process had no

@@ -317,4 +317,44 @@ void LoadedSide::take_down() {
     nic_.close();
 }
 
+void connect_as_server(Link& link, LoadedSide& side, const std::string& discriminator) {
+    Address local(side.nic(), discriminator);
+    link.put(side.addresses());
+    side.know(link.get<SideAddresses>());
+    link.put(local);
+    Address remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    VIP_RETURN code = VipConnectWait(side.nic(), local.get(), patience_ms, remote.get(),
+                                     &attributes, &connection);
+    if (code == VIP_SUCCESS) code = VipConnectAccept(connection, side.vi());
+    if (code != VIP_SUCCESS) throw std::runtime_error(VipxErrorText());
+}
+
+void connect_as_client(Link& link, LoadedSide& side, const std::string& discriminator) {
+    link.put(side.addresses());
+    side.know(link.get<SideAddresses>());
+    auto remote = link.get<Address>();
+    Address local(side.nic(), discriminator);
+    if (request_until_matched(side.vi(), local, remote) != VIP_SUCCESS)
+        throw std::runtime_error(VipxErrorText());
+}
+
+/// The end that is killed, or (with a number of messages in the plan) the one that is not.
+PEER(bear_load) {
+    const auto plan = link.get<Plan>();
+    LoadedSide side(plan, 1);
+    side.post_receives();
+    connect_as_client(link, side);
+    if (plan.other_may_lose) side.expect_end();
+    const auto deadline = Clock::now() + 3 * patience;
+    while (!side.broken() && !(plan.messages != 0 && side.finished())) {
+        side.step();
+        if (Clock::now() > deadline) throw std::runtime_error("nobody has killed this process");
+    }
+    side.expect_end();
+    if (!side.broken()) link.meet();
+    side.take_down();
+}
+
 }  // namespace via::test

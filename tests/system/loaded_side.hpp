@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "system/observe.hpp"
@@ -21,8 +22,9 @@ struct Plan {
     VIP_RELIABILITY_LEVEL level = reliable_delivery;
     std::uint32_t most_bytes[2] = {0, 0};  ///< of messages from the survivor, from the other
     bool kmem[2] = {false, false};
-    bool queues = false;         ///< the survivor's completions come through a completion queue
-    std::uint32_t messages = 0;  ///< how many each sends; 0: until the end
+    bool queues = false;          ///< the survivor's completions come through a completion queue
+    std::uint32_t messages = 0;   ///< how many each sends; 0: until the end
+    bool other_may_lose = false;  ///< the other's connection may end before the other does
 };
 
 /// Where an end's memory is, for the other's RDMA.
@@ -125,5 +127,15 @@ class LoadedSide {
     bool broken_ = false;
     std::atomic<std::uint64_t> completed_{0};
 };
+
+/// Connects the two ends, each with the test between them at the other end of its link: addresses
+/// of the memory go both ways, then that of the server to the client.
+void connect_as_server(Link& link, LoadedSide& side,
+                       const std::string& discriminator = unique_discriminator());
+void connect_as_client(Link& link, LoadedSide& side,
+                       const std::string& discriminator = unique_discriminator());
+
+// The role "bear_load": the end that is killed, or (with a number of messages in the plan) the one
+// that is not. It gets the plan and connects as the client.
 
 }  // namespace via::test

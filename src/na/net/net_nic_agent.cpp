@@ -62,10 +62,11 @@ std::string described(const OfferedInterface& entry) {
     return to_text(entry.family, entry.address) + "/" + std::to_string(entry.prefix);
 }
 
+/// What can be seen from another host.
 std::string described(const InterfaceOffer& offer) {
     std::string text;
     for (const OfferedInterface& entry : offer.entries)
-        text += (text.empty() ? "" : ", ") + described(entry);
+        if (!entry.loopback) text += (text.empty() ? "" : ", ") + described(entry);
     return text.empty() ? "none" : text;
 }
 
@@ -85,6 +86,64 @@ base::Result<void> raw_possible() {
                            "VIA_NET_RAW asks for a raw path, but this process may not open "
                            "a packet socket (it needs CAP_NET_RAW)")
             .sentence);
+}
+
+/// An end of a connected socket, as in "10.0.0.2:40000"; empty: it has no such end.
+std::string end_of(int descriptor, int (*which)(int, sockaddr*, socklen_t*)) {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    if (which(descriptor, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
+    ka::AgentAddress address;
+    if (storage.ss_family == AF_INET) {
+        const auto& in = reinterpret_cast<const sockaddr_in&>(storage);
+        address.family = 4;
+        address.port = ntohs(in.sin_port);
+        std::memcpy(address.ip.data(), &in.sin_addr, 4);
+    } else if (storage.ss_family == AF_INET6) {
+        const auto& in = reinterpret_cast<const sockaddr_in6&>(storage);
+        address.family = 6;
+        address.port = ntohs(in.sin6_port);
+        std::memcpy(address.ip.data(), &in.sin6_addr, 16);
+    } else {
+        return {};
+    }
+    return ka::readable(ka::undressed(address));
+}
+
+/// A connection that was lost: which ways were tried and what each of them did, for whoever has to
+/// find what is between the hosts.
+void log_loss(Conversation& conversation, base::Nanoseconds lost_after) {
+    bool any_refused = false;
+    bool any_came = false;
+    std::string ways;
+    for (std::size_t i = 0; i < conversation.links().size(); ++i) {
+        const LinkEnd& end = conversation.links()[i];
+        const links::Link& link = conversation.transport().link(i);
+        ways += "; " + end.description;
+        if (const std::string here = end_of(end.port->descriptor(), getsockname); !here.empty())
+            ways += " (" + here + " to " + end_of(end.port->descriptor(), getpeername) + ")";
+        if (link.believed_refused())
+            ways += ": the other host refuses packets to that port";
+        else if (link.counters().received_packets == 0)
+            ways += ": no packet has ever come";
+        else
+            ways += ": " + std::to_string(link.counters().received_packets) + " packets had come";
+        any_refused = any_refused || link.believed_refused();
+        any_came = any_came || link.counters().received_packets != 0;
+    }
+    std::string sentence = "a connection is lost: ";
+    sentence += any_refused ? "the peer's process has gone"
+                            : "the peer has not answered for " +
+                                  std::to_string(lost_after / 1'000'000) + " ms";
+    if (!any_came)
+        sentence +=
+            any_refused
+                ? ", or a firewall rejects its UDP ports (VIA_NET_PORTS sets them)"
+                : ", and never has: does a firewall drop UDP between these ports (VIA_NET_PORTS "
+                  "sets them), or does the path carry less than an MTU of 1280 bytes?";
+    // That a program ends is nothing to worry about.
+    base::log(any_refused && any_came ? base::LogLevel::Info : base::LogLevel::Warning,
+              sentence + ways);
 }
 
 /// Stands for a link whose port could not be connected, so that the others keep their numbers.
@@ -384,6 +443,7 @@ bool NetNicAgent::service() {
 void NetNicAgent::say_goodbye(std::unique_ptr<Conversation> conversation,
                               std::uint64_t connection) {
     agent_.disconnected(connection);
+    if (conversation->transport().lost()) log_loss(*conversation, settings_.lost_after);
     {
         const std::lock_guard guard(goodbyes_mutex_);
         goodbyes_.push_back(std::move(conversation));

@@ -2,7 +2,9 @@
 // One rule of the protocol at a time, over a simulated network.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "na/net/simulated_network.hpp"
@@ -899,6 +901,36 @@ TEST_F(Hostile, CrumbsOfAMessage) {
     EXPECT_FALSE(violated()) << "a path with many losses may do the same";
     crumb.offset = 1;
     EXPECT_TRUE(take(crumb)) << "what closes a gap is taken";
+}
+
+/// The end of an RDMA write is held back until all of it has come. It may come twice and cut
+/// differently, when it was sent again: then all of it is there too.
+TEST(SessionRdma, TheEndOfAWriteMayComeTwiceInOtherPieces) {
+    constexpr std::uint32_t total = 61;
+    for (std::uint32_t first = 1; first <= 12; ++first)
+        for (std::uint32_t second = 1; second <= 12; ++second) {
+            SCOPED_TRACE(std::to_string(first) + " bytes, then " + std::to_string(second));
+            SimulatedNetwork network(1, {});
+            Memory target(total, ka::right_rdma_write);
+            std::vector<std::byte> data(total);
+            fill_pattern(data, 5);
+            const auto take = [&](std::uint32_t begin, std::uint32_t end) {
+                wire::DataFrame frame;
+                frame.type = wire::FrameType::RdmaWrite;
+                frame.length = static_cast<std::uint16_t>(end - begin);
+                frame.total = total;
+                frame.offset = begin;
+                frame.address = reinterpret_cast<std::uint64_t>(target.data.data());
+                frame.handle = target.handle;
+                EXPECT_TRUE(network.side(1).session.take(
+                    frame, std::span(data).subspan(begin, end - begin)));
+            };
+            take(total - first, total);
+            take(total - second, total);
+            take(0, total - std::max(first, second));
+            ASSERT_EQ(network.side(1).session.delivered(), 1U);
+            ASSERT_EQ(target.data, data);
+        }
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ ka::RmmtEntry* table() {
 links::TransportTerms terms_of(std::size_t index, const NetworkOptions& options,
                                std::uint64_t seed) {
     links::TransportTerms terms;
-    terms.local_token = static_cast<std::uint32_t>(seed * 2 + index);
-    terms.remote_token = static_cast<std::uint32_t>(seed * 2 + 1 - index);
+    const std::uint64_t tokens = options.tokens != 0 ? options.tokens : seed * 2;
+    terms.local_token = static_cast<std::uint32_t>(tokens + index);
+    terms.remote_token = static_cast<std::uint32_t>(tokens + 1 - index);
     for (std::size_t i = 0; i < terms.key.size(); ++i)
         terms.key[i] = static_cast<std::uint8_t>(seed >> (i % 8 * 8));
     terms.requester = index == 0;
@@ -102,7 +103,9 @@ links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
 void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet) {
     const LinkFaults& faults = faults_[link];
     if (on_packet) on_packet(from, link, packet);
-    if (cut_[link][from] || happens(faults.drop)) return;
+    note(static_cast<std::uint64_t>(now_));
+    note(packet.size() << 8 | link << 1 | from);
+    if (cut_[link][from] || now_ < partitioned_until_ || happens(faults.drop)) return;
     if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
     if (happens(faults.corrupt))
         packet[random_.below(static_cast<std::uint32_t>(packet.size()))] ^=
@@ -130,12 +133,13 @@ void SimulatedNetwork::poll(std::size_t index) {
     one.transport.settle();
     one.transport.put_aside(random_.below(2) == 0);
     one.session.take_sends();
-    one.transport.on_time(now_);
-    one.transport.received_all(now_);
-    one.transport.transmit(now_);
+    one.transport.on_time(clock_of(index));
+    one.transport.received_all(clock_of(index));
+    one.transport.transmit(clock_of(index));
     if (one.transport.lost()) one.session.peer_lost();
     const Nanoseconds next = one.transport.next_deadline();
-    if (next != links::never) poll_at(std::max(next, now_ + microsecond), index);
+    if (next != links::never)
+        poll_at(std::max(next - clock_ahead_[index], now_ + microsecond), index);
 }
 
 bool SimulatedNetwork::advance(Nanoseconds end) {
@@ -158,7 +162,7 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
         poll(event.side);
         return true;
     }
-    sides_[event.side]->transport.receive(event.link, event.packet, now_);
+    sides_[event.side]->transport.receive(event.link, event.packet, clock_of(event.side));
     // Whoever polls finds it soon.
     poll_at(now_ + static_cast<Nanoseconds>(random_.below(30)) * microsecond, event.side);
     return true;

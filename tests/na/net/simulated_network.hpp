@@ -44,6 +44,7 @@ struct NetworkOptions {
     std::uint32_t reliability = na::reliable_delivery;
     std::uint32_t packet_bytes = 1400;
     bool sealed = false;
+    std::uint32_t tokens = 0;  ///< of both ends, the first of two; 0: as the seed says
 };
 
 class SimulatedNetwork {
@@ -65,6 +66,21 @@ class SimulatedNetwork {
     std::function<void(std::size_t, std::size_t, std::span<const std::byte>)> on_packet;
     /// The side does nothing until then.
     void freeze(std::size_t side, Nanoseconds until) { frozen_[side] = until; }
+    /// It never does anything again.
+    void crash(std::size_t side) { freeze(side, links::never); }
+    /// Nothing passes on any link until then.
+    void partition(Nanoseconds until) { partitioned_until_ = until; }
+    /// The side's clock goes forward all at once, as after its machine stood still.
+    void jump_clock(std::size_t side, Nanoseconds by) {
+        clock_ahead_[side] += by;
+        poll_at(now_, side);
+    }
+    /// A packet from elsewhere comes to a side's port.
+    void inject(std::size_t side, std::size_t link, std::vector<std::byte> packet) {
+        add(now_ + faults_[link].delay, side, link, std::move(packet));
+    }
+    /// What has happened so far: when which packets of which length were sent. One seed, one value.
+    [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
 
     /// Calls `step` after everything that happens, until it returns true or the time is over.
     template <class Step>
@@ -103,6 +119,10 @@ class SimulatedNetwork {
                                           std::span<const iovec> parts, std::uint32_t packet_bytes);
     void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet);
     [[nodiscard]] bool happens(std::uint32_t chance) { return random_.below(10'000) < chance; }
+    [[nodiscard]] Nanoseconds clock_of(std::size_t side) const noexcept {
+        return now_ + clock_ahead_[side];
+    }
+    void note(std::uint64_t value) noexcept { trace_ = (trace_ ^ value) * 0x100000001B3ULL; }
 
     std::uint64_t seed_;
     Random random_;
@@ -110,6 +130,9 @@ class SimulatedNetwork {
     std::vector<LinkFaults> faults_;
     std::vector<std::array<bool, 2>> cut_;
     std::array<Nanoseconds, 2> frozen_{};
+    std::array<Nanoseconds, 2> clock_ahead_{};
+    Nanoseconds partitioned_until_ = 0;
+    std::uint64_t trace_ = 0xCBF29CE484222325ULL;
     std::array<Nanoseconds, 2> next_poll_{links::never, links::never};
     std::vector<std::vector<std::byte>> old_packets_;
     std::priority_queue<Event> events_;
