@@ -56,7 +56,8 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
       random_(seed),
       options_(options),
       faults_(options.links, options.faults),
-      cut_(options.links) {
+      cut_(options.links),
+      free_at_(options.links) {
     for (std::size_t i = 0; i < 2; ++i)
         sides_[i] = std::make_unique<Side>(*this, i, options);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -105,7 +106,17 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
     if (on_packet) on_packet(from, link, packet);
     note(static_cast<std::uint64_t>(now_));
     note(packet.size() << 8 | link << 1 | from);
-    if (cut_[link][from] || now_ < partitioned_until_ || happens(faults.drop)) return;
+    if (cut_[link][from] || now_ < partitioned_until_) return;
+    Nanoseconds leaves = now_;
+    if (faults.bytes_per_second > 0) {
+        // On Ethernet a packet has 66 bytes more than the datagram it carries.
+        const auto on_the_wire = static_cast<double>(packet.size() + 66);
+        const Nanoseconds waits = std::max<Nanoseconds>(0, free_at_[link][from] - now_);
+        if (static_cast<double>(waits) * faults.bytes_per_second / 1e9 > faults.queue_bytes) return;
+        leaves += waits + static_cast<Nanoseconds>(on_the_wire * 1e9 / faults.bytes_per_second);
+        free_at_[link][from] = leaves;
+    }
+    if (happens(faults.drop)) return;
     if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
     if (happens(faults.corrupt))
         packet[random_.below(static_cast<std::uint32_t>(packet.size()))] ^=
@@ -115,7 +126,7 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
     if (faults.replay != 0 && old_packets_.size() < 64) old_packets_.push_back(packet);
     const auto arrival = [&] {
         Nanoseconds time =
-            now_ + faults.delay +
+            leaves + faults.delay +
             static_cast<Nanoseconds>(random_.below(static_cast<std::uint32_t>(faults.jitter) + 1));
         if (happens(faults.late))
             time += static_cast<Nanoseconds>(random_.below(20'000)) * microsecond;

@@ -35,6 +35,8 @@ struct LinkFaults {
     Nanoseconds delay = 20 * microsecond;
     Nanoseconds jitter = 5 * microsecond;
     std::uint32_t longest_packet = 0;  ///< longer ones vanish; 0: none does
+    double bytes_per_second = 0;       ///< 0: any number
+    std::uint32_t queue_bytes = 0;     ///< what waits for a link with a rate; more is dropped
 };
 
 struct NetworkOptions {
@@ -129,6 +131,7 @@ class SimulatedNetwork {
     NetworkOptions options_;
     std::vector<LinkFaults> faults_;
     std::vector<std::array<bool, 2>> cut_;
+    std::vector<std::array<Nanoseconds, 2>> free_at_;  ///< links with a rate
     std::array<Nanoseconds, 2> frozen_{};
     std::array<Nanoseconds, 2> clock_ahead_{};
     Nanoseconds partitioned_until_ = 0;

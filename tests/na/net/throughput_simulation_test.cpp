@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How much of a link's rate a stream gets, in simulated time: the same on every machine.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "na/net/simulated_network.hpp"
+
+namespace via::test {
+namespace {
+
+constexpr double gigabit = 125e6;
+/// Of the rate, what is left for payload: headers of Ethernet, IP, UDP and the packet.
+constexpr double payload_share = 1436.0 / (1472 + 66);
+
+NetworkOptions gigabit_link() {
+    NetworkOptions options;
+    options.packet_bytes = 1472;
+    options.faults.bytes_per_second = gigabit;
+    options.faults.queue_bytes = 500'000;
+    options.faults.jitter = 0;
+    return options;
+}
+
+/// The share of what the links could carry that a stream of megabytes gets.
+double share_of_rate(const NetworkOptions& options, std::uint64_t seed) {
+    constexpr std::size_t bytes = 1U << 20U;
+    constexpr std::uint64_t messages = 40;
+    constexpr std::uint64_t window = 4;
+    std::vector<std::byte> from(bytes);
+    std::vector<std::byte> to(bytes);
+    SimulatedNetwork network(seed, options);
+    const std::uint32_t from_handle = SimulatedNetwork::register_memory(from.data(), bytes, 0);
+    const std::uint32_t to_handle = SimulatedNetwork::register_memory(to.data(), bytes, 0);
+    SimulatedNetwork::Side& sender = network.side(0);
+    SimulatedNetwork::Side& receiver = network.side(1);
+    std::uint64_t posted = 0;
+    std::uint64_t received = 0;
+    const auto post = [&] {
+        sender.post_send(from, from_handle, std::nullopt, posted++);
+        network.poll(0);
+    };
+    for (std::uint64_t i = 0; i < messages; ++i)
+        receiver.post_receive(to, to_handle, i);
+    const Nanoseconds start = network.now();
+    for (std::uint64_t i = 0; i < window; ++i)
+        post();
+    network.run(100'000 * millisecond, [&] {
+        while (sender.completed(sender.queues.send))
+            if (posted < messages) post();
+        while (receiver.completed(receiver.queues.receive))
+            ++received;
+        return received == messages;
+    });
+    EXPECT_EQ(received, messages);
+    const auto seconds = static_cast<double>(network.now() - start) / 1e9;
+    const links::Link& link = sender.transport.link(0);
+    const double share = static_cast<double>(received * bytes) /
+                         (seconds * options.links * options.faults.bytes_per_second);
+    std::cout << "share " << share / payload_share << ", timeouts " << link.counters().timeouts
+              << ", lost " << link.counters().lost_packets << " ("
+              << link.counters().spurious_losses << " came after all), round trip "
+              << link.smoothed_rtt() / 1000 << " us, window " << link.window() << ", packets of "
+              << link.limits().packet_bytes << "\n";
+    SimulatedNetwork::deregister_memory(from_handle);
+    SimulatedNetwork::deregister_memory(to_handle);
+    return share / payload_share;
+}
+
+TEST(ThroughputSimulation, AStreamFillsTheLink) {
+    for (const Nanoseconds delay : {20 * microsecond, 500 * microsecond, 2 * millisecond}) {
+        NetworkOptions options = gigabit_link();
+        options.faults.delay = delay;
+        EXPECT_GT(share_of_rate(options, 1), 0.93) << "delay " << delay;
+    }
+}
+
+TEST(ThroughputSimulation, OnePercentOfLossCostsLittleOnAShortWay) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        NetworkOptions options = gigabit_link();
+        options.faults.drop = 100;
+        EXPECT_GT(share_of_rate(options, seed), 0.85) << "seed " << seed;
+    }
+}
+
+}  // namespace
+}  // namespace via::test
