@@ -10,6 +10,8 @@ constexpr Nanoseconds answer_slack = 2'000'000;
 constexpr Nanoseconds unknown_round_trip = 20'000'000;
 constexpr Nanoseconds first_ping_interval = 20'000'000;
 constexpr Nanoseconds longest_ping_interval = 500'000'000;
+constexpr Nanoseconds first_long_ping_interval = 50'000'000;
+constexpr Nanoseconds longest_long_ping_interval = 10'000'000'000;
 /// A link that has been up for so long has its falls forgiven.
 constexpr Nanoseconds forgiven_after = 10'000'000'000;
 
@@ -32,11 +34,23 @@ const char* name_of(LinkState state) noexcept {
 Link::Link(std::uint8_t number, const LinkLimits& limits, Nanoseconds now)
     : number_(number),
       limits_(limits),
+      longest_packet_bytes_(limits.packet_bytes),
       loss_time_(never),
       window_(std::min(first_window, limits.window_bytes)),
       slow_start_limit_(limits.window_bytes),
       last_heard_(now),
       state_since_(now) {}
+
+void Link::shorten_packets(std::uint32_t bytes, Nanoseconds now) noexcept {
+    limits_.packet_bytes = bytes;
+    long_ping_interval_ = first_long_ping_interval;
+    next_long_ping_ = now + long_ping_interval_;
+}
+
+void Link::sends_long_ping(Nanoseconds now) noexcept {
+    long_ping_interval_ = std::min(2 * long_ping_interval_, longest_long_ping_interval);
+    next_long_ping_ = now + long_ping_interval_;
+}
 
 void Link::skip(std::uint32_t packets, Nanoseconds now) {
     for (std::uint32_t i = 0; i < packets; ++i) {

@@ -63,7 +63,25 @@ class Link {
     [[nodiscard]] const LinkLimits& limits() const noexcept { return limits_; }
     [[nodiscard]] const LinkCounters& counters() const noexcept { return counters_; }
     [[nodiscard]] LinkCounters& counters() noexcept { return counters_; }
-    void set_packet_bytes(std::uint32_t bytes) noexcept { limits_.packet_bytes = bytes; }
+    /// The kernel knows that longer ones do not leave.
+    void limit_packet_bytes(std::uint32_t bytes) noexcept {
+        limits_.packet_bytes = longest_packet_bytes_ = bytes;
+    }
+    /// Longer ones seem to get lost. That may be wrong, so they are tried again.
+    void shorten_packets(std::uint32_t bytes, Nanoseconds now) noexcept;
+    /// When a ping of full length is due, to see whether long packets get through again.
+    [[nodiscard]] Nanoseconds next_long_ping() const noexcept {
+        return limits_.packet_bytes < longest_packet_bytes_ ? next_long_ping_ : never;
+    }
+    [[nodiscard]] std::uint32_t longest_packet_bytes() const noexcept {
+        return longest_packet_bytes_;
+    }
+    void sends_long_ping(Nanoseconds now) noexcept;
+    /// A packet of that length got through.
+    void passes(std::uint32_t bytes) noexcept {
+        if (bytes <= longest_packet_bytes_)
+            limits_.packet_bytes = std::max(limits_.packet_bytes, bytes);
+    }
 
     // --- sending
     [[nodiscard]] std::uint64_t next_number() const noexcept { return next_number_; }
@@ -173,6 +191,10 @@ class Link {
     LinkState state_ = LinkState::Probing;
     LinkLimits limits_;
     LinkCounters counters_;
+
+    std::uint32_t longest_packet_bytes_;
+    Nanoseconds next_long_ping_ = never;
+    Nanoseconds long_ping_interval_ = 0;
 
     std::uint64_t next_number_ = 0;
     std::uint64_t sent_base_ = 0;  ///< number of sent_.front()

@@ -207,11 +207,11 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
     if (age > static_cast<std::uint64_t>(terms_.lost_after)) return;  // not one of ours
     const auto bytes = static_cast<std::uint32_t>(stamp >> stamp_size_shift);
     const LinkState before = link.state();
-    if (before != LinkState::Up) {
-        // A packet of this length gets through.
-        if (bytes >= terms_.least_packet_bytes && bytes < link.limits().packet_bytes)
-            link.set_packet_bytes(bytes);
-    }
+    if (before != LinkState::Up && bytes >= terms_.least_packet_bytes &&
+        bytes < link.limits().packet_bytes)
+        link.shorten_packets(bytes, now);
+    else
+        link.passes(bytes);
     link.measured_rtt(static_cast<Nanoseconds>(age));
     link.answered(now);
     if (link.state() != before) output_.link_changed(index, before, link.state());
@@ -219,12 +219,12 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
 
 // ---- sending ------------------------------------------------------------------------------------
 
-void Transport::begin_train(const Link& link, std::uint32_t limit) {
+void Transport::begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit) {
     wire::PacketHeader header;
     header.token = terms_.remote_token;
     header.link = link.number();
     header.flags = terms_.sealed ? wire::packet_sealed : std::uint8_t{0};
-    train_.begin(link.limits().packet_bytes, limit, guard_, header, link.next_number());
+    train_.begin(packet_bytes, limit, guard_, header, link.next_number());
 }
 
 /// What has come on each link that owes, as far as it fits.
@@ -359,8 +359,9 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     Link& link = links_[index];
     const LinkLimits& limits = link.limits();
     const std::uint32_t room = link.room(now);
-    begin_train(link, std::min({limits.train_bytes, Train::most_bytes,
-                                std::max(room, limits.packet_bytes)}));
+    begin_train(
+        link, limits.packet_bytes,
+        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)}));
     spans_.clear();
     const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
     train_.open_packet();
@@ -412,8 +413,8 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
         case SendOutcome::TooLong: {
             const std::uint32_t bytes = output_.packet_bytes(index);
             // Shorter anyhow, whatever the kernel believes.
-            link.set_packet_bytes(std::max(terms_.least_packet_bytes,
-                                           std::min(bytes, link.limits().packet_bytes - 8)));
+            link.limit_packet_bytes(std::max(terms_.least_packet_bytes,
+                                             std::min(bytes, link.limits().packet_bytes - 8)));
             return;
         }
         case SendOutcome::Refused:
@@ -434,7 +435,8 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
 void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType type,
                              std::uint64_t stamp, std::uint32_t padded_to) {
     Link& link = links_[index];
-    begin_train(link, link.limits().packet_bytes);
+    const std::uint32_t bytes = std::max(link.limits().packet_bytes, padded_to);
+    begin_train(link, bytes, bytes);
     train_.open_packet();
     if (type == wire::FrameType::Ping || type == wire::FrameType::Pong) {
         wire::encode_ping(train_.append(wire::PingFrame::bytes), type, {stamp});
@@ -502,7 +504,7 @@ void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
     if (link.timeouts_in_a_row() > suspect_after_timeouts &&
         now - link.last_heard() < link.keep_alive &&
         link.limits().packet_bytes > terms_.least_packet_bytes)
-        link.set_packet_bytes(terms_.least_packet_bytes);
+        link.shorten_packets(terms_.least_packet_bytes, now);
 }
 
 void Transport::on_time(Nanoseconds now) {
@@ -529,6 +531,11 @@ void Transport::on_time(Nanoseconds now) {
             link.lose_oldest([&](const Span& span) { client_.lost(span); });
         }
         if (link.probe_time() <= now) probe_timed_out(i, now);
+        if (link.next_long_ping() <= now) {
+            link.sends_long_ping(now);
+            const std::uint32_t bytes = link.longest_packet_bytes();
+            send_control(i, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes);
+        }
         const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
         if (now >= link.next_ping() &&
             (link.state() != LinkState::Up || idle_too_long || link.wants_ping()))
@@ -549,7 +556,8 @@ Nanoseconds Transport::next_deadline() const noexcept {
     if (owed_packets_ != 0) earliest = std::min(earliest, owed_since_ + acknowledge_within);
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
-        earliest = std::min({earliest, link.loss_time(), link.tail_time(), link.probe_time()});
+        earliest = std::min({earliest, link.loss_time(), link.tail_time(), link.probe_time(),
+                             link.next_long_ping()});
         if (link.state() != LinkState::Up || link.wants_ping())
             earliest = std::min(earliest, link.next_ping());
         else

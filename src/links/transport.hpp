@@ -137,7 +137,7 @@ class Transport {
         std::uint32_t bytes = 0;
     };
 
-    void begin_train(const Link& link, std::uint32_t limit);
+    void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;

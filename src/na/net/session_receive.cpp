@@ -170,6 +170,9 @@ Session::Begin Session::begin(Incoming& incoming, const wire::DataFrame& frame, 
             const PhysicalDescriptor target{frame.address, frame.total, frame.handle};
             incoming.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
                                !allows(receive_cache_, target, ka::right_rdma_write);
+            const auto in_last_word = static_cast<std::uint32_t>((frame.address + frame.total) % 8);
+            incoming.held_bytes = std::min(in_last_word == 0 ? 8 : in_last_word, frame.total);
+            incoming.held_offset = frame.total - incoming.held_bytes;
             break;
         }
         case wire::FrameType::ReadData: {
@@ -241,14 +244,13 @@ void Session::place_write(Incoming& incoming, std::uint32_t offset,
         incoming.refused = true;
         return;
     }
-    // A program may look at the last word to see that all has come.
-    if (offset + bytes == incoming.total && bytes != 0) {
-        std::uint32_t held = static_cast<std::uint32_t>((piece.address + bytes) % 8);
-        if (held == 0) held = 8;
-        held = std::min(held, bytes);
-        incoming.held_bytes = held;
-        incoming.held_offset = incoming.total - held;
-        std::memcpy(incoming.held.data(), payload.data() + bytes - held, held);
+    // A program may look at the last word to see that all has come: it is held back, whatever the
+    // pieces in which it comes.
+    if (offset + bytes > incoming.held_offset) {
+        const std::uint32_t begin = std::max(offset, incoming.held_offset);
+        const std::uint32_t held = offset + bytes - begin;
+        std::memcpy(incoming.held.data() + (begin - incoming.held_offset),
+                    payload.data() + (begin - offset), held);
         bytes -= held;
     }
     base::device_copy(reinterpret_cast<std::byte*>(piece.address), payload.data(), bytes);

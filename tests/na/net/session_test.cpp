@@ -309,7 +309,6 @@ TEST(SessionLinks, APathForShortPacketsOnlyBesideAnother) {
     EXPECT_EQ(network.side(0).transport.link(1).limits().packet_bytes, 1400U);
 }
 
-/// Not yet: a link that is up stays so while short packets pass, and long ones vanish for ever.
 TEST(SessionLinks, APathThatBecomesShorterIsNoticed) {
     for (const std::uint32_t count : {1U, 2U}) {
         SCOPED_TRACE(std::to_string(count) + " links");
@@ -322,6 +321,12 @@ TEST(SessionLinks, APathThatBecomesShorterIsNoticed) {
         const std::uint64_t received = stream.received();
         stream.run(500 * millisecond);
         EXPECT_GT(stream.received(), received);
+        EXPECT_LE(network.side(0).transport.link(0).limits().packet_bytes, 1280U);
+        // And so is one that becomes longer again.
+        for (std::size_t link = 0; link < count; ++link)
+            network.faults(link).longest_packet = 0;
+        stream.run(10'000 * millisecond);
+        EXPECT_EQ(network.side(0).transport.link(0).limits().packet_bytes, 1400U);
         EXPECT_TRUE(stream.finish(2'000 * millisecond));
     }
 }
