@@ -300,7 +300,7 @@ void Transport::view(Nanoseconds now, std::uint64_t pending) {
 /// go on in single packets for ever, each behind one acknowledgement.
 std::uint32_t Transport::room_for(const Link& link, std::uint64_t pending, Nanoseconds now) const {
     const std::uint32_t room = link.room(now);
-    if (room >= pending || link.in_flight() == 0) return room;
+    if (room >= pending || link.in_flight() == 0 || client_.is_urgent()) return room;
     return room < std::min(worthwhile_bytes, link.window() / 4) ? 0 : room;
 }
 

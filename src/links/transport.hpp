@@ -28,6 +28,8 @@ class StreamClient {
     virtual ~StreamClient() = default;
     /// About how many bytes wait to be sent. 0: none.
     [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
+    /// Some of them were lost, and others may wait for them.
+    [[nodiscard]] bool is_urgent() const noexcept { return urgent_; }
     /// Fills the train's open packet with frames, and further ones as long as there is room; says
     /// for each packet which part of the stream it carries.
     virtual void fill(Train& train, std::vector<Span>& spans) = 0;
@@ -48,6 +50,7 @@ class StreamClient {
 
   protected:
     std::uint64_t pending_bytes_ = 0;
+    bool urgent_ = false;
     std::uint64_t delivered_ = 0;
 };
 

@@ -41,6 +41,7 @@ bool Session::unfinished() const noexcept {
 }
 
 void Session::settle_pending() noexcept {
+    urgent_ = !lost_.empty() && !halted_;
     if (halted_ || (lost_.empty() && unsent_operation_ == next_operation_))
         pending_bytes_ = 0;
     else if (pending_bytes_ == 0)
@@ -376,6 +377,7 @@ void Session::lost(const links::Span& span) {
         bytes += (end > begin ? end - begin : 0) + operation_overhead;
     }
     pending_bytes_ += bytes;
+    urgent_ = true;
     // Neighbours that were lost together become one.
     if (!lost_.empty()) {
         links::Span& back = lost_.back();
