@@ -183,7 +183,9 @@ class Sender : public StreamEnd {
             }
             if (now - moved > 1'000'000 * base::Nanoseconds{patience_ms})
                 throw std::runtime_error("the stream stands still after " +
-                                         std::to_string(sent.messages) + " messages");
+                                         std::to_string(sent.messages) + " messages, of which " +
+                                         std::to_string(taken) + " are known to be taken and " +
+                                         std::to_string(sending_.size()) + " are under way");
             if (free_.empty() || sent.messages - taken >= window) continue;
             sent.bytes += send(sent.messages++);
         }
