@@ -342,6 +342,7 @@ std::optional<std::size_t> Transport::answering_link() const noexcept {
 
 bool Transport::transmit(Nanoseconds now, std::uint64_t worth) {
     if (closed_ || links_.empty()) return false;
+    last_transmit_ = now;
     bool any = false;
     for (;;) {
         const std::uint64_t pending = closing_ ? 0 : client_.pending_bytes();
@@ -563,7 +564,8 @@ Nanoseconds Transport::next_deadline() const noexcept {
         else
             earliest =
                 std::min(earliest, std::max(link.next_ping(), link.last_heard() + link.keep_alive));
-        if (pending && link.in_flight() < link.window())
+        // What was open when it was tried last waits for an acknowledgement, not for the time.
+        if (pending && link.in_flight() < link.window() && link.open_at() > last_transmit_)
             earliest = std::min(earliest, link.open_at());
     }
     return earliest;

@@ -187,6 +187,7 @@ class Transport {
     std::uint64_t damaged_packets_ = 0;
 
     Nanoseconds last_time_;
+    Nanoseconds last_transmit_ = 0;
     bool lost_ = false;
     bool closing_ = false;
     bool closed_ = false;

@@ -69,6 +69,7 @@ typedef struct {
     const VIP_CHAR* (*ReturnName)(VIP_RETURN);
     VIP_RETURN (*Simulate)(const VIPX_SIMULATION*, host_program, VIP_PVOID);
     VIP_UINT64 (*Nanoseconds)(void);
+    VIP_RETURN (*SetLinkPolicy)(VIP_NIC_HANDLE, VIP_VI_HANDLE, const VIP_CHAR*);
 } vipl_functions;
 
 extern const vipl_functions c89_vipl_functions;
