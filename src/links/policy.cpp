@@ -100,8 +100,10 @@ class AdaptivePolicy final : public Policy {
         for (const LinkView& link : links) {
             if (!carries_bulk(link)) continue;
             const double rate = link.rate > 0 ? link.rate : unknown_rate;
+            // The queue is in the bytes on the way; a round trip through it would count it twice,
+            // and for ever on a link that is not chosen any more.
             const double arrival = (static_cast<double>(link.in_flight) + bytes) / rate +
-                                   static_cast<double>(link.round_trip) / 2e9;
+                                   static_cast<double>(link.least_round_trip) / 2e9;
             if (best == nullptr || arrival < earliest) {
                 best = &link;
                 earliest = arrival;

@@ -23,6 +23,7 @@ struct LinkView {
     std::uint32_t in_flight = 0;  ///< bytes sent and not acknowledged
     double rate = 0;              ///< bytes a second as measured; 0: not known
     base::Nanoseconds round_trip = 0;
+    base::Nanoseconds least_round_trip = 0;  ///< of an empty link
 };
 
 enum class PolicyKind : std::uint8_t {

@@ -288,6 +288,7 @@ void Transport::view(Nanoseconds now, std::uint64_t pending) {
         // A link that has not been used for long may have become a better one: it is tried again.
         one.rate = now - link.rate_measured_at() < rate_holds ? link.rate() : 0;
         one.round_trip = link.smoothed_rtt();
+        one.least_round_trip = link.least_rtt();
         views_.push_back(one);
     }
     // The last resort: whatever there is.

@@ -17,7 +17,7 @@ std::vector<LinkView> links_of(std::size_t count) {
         links[i].index = i;
         links[i].up = true;
         links[i].room = 128'000;
-        links[i].round_trip = 100'000;
+        links[i].round_trip = links[i].least_round_trip = 100'000;
     }
     return links;
 }
@@ -113,7 +113,7 @@ TEST(AdaptivePolicy, PrefersTheEarliestCompletion) {
     EXPECT_EQ(policy->choose(links, train), Chosen(0)) << "still faster with its queue";
     links[0].in_flight = 300'000;  // 2.9 ms
     EXPECT_EQ(policy->choose(links, train), Chosen(1));
-    links[1].round_trip = 10'000'000;
+    links[1].least_round_trip = 10'000'000;
     EXPECT_EQ(policy->choose(links, train), Chosen(0)) << "the way counts, too";
 }
 

@@ -2,6 +2,7 @@
 // How much of a link's rate a stream gets, in simulated time: the same on every machine.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <iostream>
 
 #include "na/net/simulated_network.hpp"
@@ -22,14 +23,17 @@ NetworkOptions gigabit_link() {
     return options;
 }
 
-/// The share of what the links could carry that a stream of megabytes gets.
-double share_of_rate(const NetworkOptions& options, std::uint64_t seed) {
+/// The share of what the links could carry that a stream of megabytes gets. `spoil` may change
+/// links.
+double share_of_rate(const NetworkOptions& options, std::uint64_t seed,
+                     const std::function<void(SimulatedNetwork&)>& spoil = nullptr) {
     constexpr std::size_t bytes = 1U << 20U;
     constexpr std::uint64_t messages = 40;
     constexpr std::uint64_t window = 4;
     std::vector<std::byte> from(bytes);
     std::vector<std::byte> to(bytes);
     SimulatedNetwork network(seed, options);
+    if (spoil) spoil(network);
     const std::uint32_t from_handle = SimulatedNetwork::register_memory(from.data(), bytes, 0);
     const std::uint32_t to_handle = SimulatedNetwork::register_memory(to.data(), bytes, 0);
     SimulatedNetwork::Side& sender = network.side(0);
@@ -54,14 +58,19 @@ double share_of_rate(const NetworkOptions& options, std::uint64_t seed) {
     });
     EXPECT_EQ(received, messages);
     const auto seconds = static_cast<double>(network.now() - start) / 1e9;
-    const links::Link& link = sender.transport.link(0);
     const double share = static_cast<double>(received * bytes) /
                          (seconds * options.links * options.faults.bytes_per_second);
-    std::cout << "share " << share / payload_share << ", timeouts " << link.counters().timeouts
-              << ", lost " << link.counters().lost_packets << " ("
-              << link.counters().spurious_losses << " came after all), round trip "
-              << link.smoothed_rtt() / 1000 << " us, window " << link.window() << ", packets of "
-              << link.limits().packet_bytes << "\n";
+    std::cout << "share " << share / payload_share << "\n";
+    for (std::size_t i = 0; i < options.links; ++i) {
+        const links::Link& link = sender.transport.link(i);
+        const links::LinkCounters& counted = link.counters();
+        std::cout << "  link " << i << ": sent " << counted.sent_packets << ", lost "
+                  << counted.lost_packets << " (" << counted.spurious_losses
+                  << " came after all), timeouts " << counted.timeouts << ", round trip "
+                  << link.smoothed_rtt() / 1000 << " us, window " << link.window()
+                  << ", packets of " << link.limits().packet_bytes << ", rate "
+                  << static_cast<int>(link.rate() / 1e6) << " MB/s\n";
+    }
     SimulatedNetwork::deregister_memory(from_handle);
     SimulatedNetwork::deregister_memory(to_handle);
     return share / payload_share;
@@ -80,6 +89,23 @@ TEST(ThroughputSimulation, OnePercentOfLossCostsLittleOnAShortWay) {
         NetworkOptions options = gigabit_link();
         options.faults.drop = 100;
         EXPECT_GT(share_of_rate(options, seed), 0.85) << "seed " << seed;
+    }
+}
+
+/// The policy that measures is never worse than one that does not, beyond a percent of chance.
+TEST(ThroughputSimulation, AdaptiveIsAsGoodAsTheBestOnLinksOfWhichOneLoses) {
+    const auto spoil = [](SimulatedNetwork& network) { network.faults(1).drop = 100; };
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        NetworkOptions options = gigabit_link();
+        options.links = 2;
+        double best = 0;
+        for (const auto policy :
+             {links::PolicyKind::Static, links::PolicyKind::OneWay, links::PolicyKind::Dynamic}) {
+            options.policy = policy;
+            best = std::max(best, share_of_rate(options, seed, spoil));
+        }
+        options.policy = links::PolicyKind::Adaptive;
+        EXPECT_GT(share_of_rate(options, seed, spoil), 0.99 * best) << "seed " << seed;
     }
 }
 
