@@ -8,8 +8,10 @@ constexpr std::uint32_t first_window = 128U << 10U;
 /// The receiver may be computing when a packet comes; its service thread answers then.
 constexpr Nanoseconds answer_slack = 2'000'000;
 constexpr Nanoseconds unknown_round_trip = 20'000'000;
+constexpr Nanoseconds least_answer_interval = 1'000'000;
 constexpr Nanoseconds first_ping_interval = 20'000'000;
 constexpr Nanoseconds longest_ping_interval = 500'000'000;
+constexpr Nanoseconds refused_ping_interval = 1'000'000;
 constexpr Nanoseconds first_long_ping_interval = 50'000'000;
 constexpr Nanoseconds longest_long_ping_interval = 10'000'000'000;
 /// A link that has been up for so long has its falls forgiven.
@@ -47,9 +49,9 @@ void Link::shorten_packets(std::uint32_t bytes, Nanoseconds now) noexcept {
     next_long_ping_ = now + long_ping_interval_;
 }
 
-void Link::sends_long_ping(Nanoseconds now) noexcept {
-    long_ping_interval_ = std::min(2 * long_ping_interval_, longest_long_ping_interval);
-    next_long_ping_ = now + long_ping_interval_;
+void Link::sent_long_ping(bool sent, Nanoseconds now) noexcept {
+    if (sent) long_ping_interval_ = std::min(2 * long_ping_interval_, longest_long_ping_interval);
+    next_long_ping_ = now + (sent ? long_ping_interval_ : refused_ping_interval);
 }
 
 void Link::skip(std::uint32_t packets, Nanoseconds now) {
@@ -64,12 +66,23 @@ void Link::kernel_full(Nanoseconds now) noexcept {
     full_until_ = now + 50'000;
 }
 
+void Link::congested(Nanoseconds now) noexcept {
+    if (now < congested_until_) return;
+    congested_until_ = now + std::max(smoothed_rtt_, least_answer_interval);
+    recovery_until_ = next_number_;
+    cut_window();
+}
+
 /// Once for all packets that were on the way when it happened.
 void Link::shrink_window(std::uint64_t lost_number) noexcept {
     if (lost_number < recovery_until_) return;
     recovery_until_ = next_number_;
     window_before_loss_ = window_;
     shrunk_for_ = lost_number;
+    cut_window();
+}
+
+void Link::cut_window() noexcept {
     const std::uint32_t least = 4 * limits_.packet_bytes;
     window_ = std::max(least, static_cast<std::uint32_t>(std::uint64_t{window_} * 7 / 10));
     slow_start_limit_ = window_;
@@ -89,7 +102,7 @@ Nanoseconds Link::probe_time() const noexcept {
         smoothed_rtt_ == 0 ? unknown_round_trip
                            : smoothed_rtt_ + std::max<Nanoseconds>(4 * rtt_variation_, 1'000'000);
     return last_activity_ +
-           ((round_trip + answer_slack) << std::min<std::uint32_t>(timeouts_in_a_row_, 6));
+           ((round_trip + answer_slack) << std::min<std::uint32_t>(timeouts_in_a_row_, 4));
 }
 
 void Link::probe_timed_out(Nanoseconds now) noexcept {
@@ -144,6 +157,10 @@ void Link::answered(Nanoseconds now) noexcept {
         enter(LinkState::Up, now);
     else
         next_ping_ = now + 5'000'000;  // the next of those in a row
+}
+
+void Link::ping_later(Nanoseconds now) noexcept {
+    next_ping_ = now + refused_ping_interval;
 }
 
 void Link::pinged(Nanoseconds now) noexcept {

@@ -76,7 +76,7 @@ class Link {
     [[nodiscard]] std::uint32_t longest_packet_bytes() const noexcept {
         return longest_packet_bytes_;
     }
-    void sends_long_ping(Nanoseconds now) noexcept;
+    void sent_long_ping(bool sent, Nanoseconds now) noexcept;
     /// A packet of that length got through.
     void passes(std::uint32_t bytes) noexcept {
         if (bytes <= longest_packet_bytes_)
@@ -102,6 +102,8 @@ class Link {
     /// Leaves numbers out, because the kernel did not take their packets.
     void skip(std::uint32_t packets, Nanoseconds now);
     void kernel_full(Nanoseconds now) noexcept;
+    /// This host's own queue is full; others wait in it, too. As good as a loss, once a round trip.
+    void congested(Nanoseconds now) noexcept;
 
     /// Packets [begin, end) have come.
     void acknowledged(std::uint64_t begin, std::uint64_t end, Nanoseconds now, Nanoseconds delay);
@@ -156,6 +158,8 @@ class Link {
     [[nodiscard]] std::uint32_t answers_needed() const noexcept { return answers_needed_; }
     [[nodiscard]] Nanoseconds next_ping() const noexcept { return next_ping_; }
     void pinged(Nanoseconds now) noexcept;
+    /// There was no room for it.
+    void ping_later(Nanoseconds now) noexcept;
     [[nodiscard]] std::uint32_t unanswered_pings() const noexcept { return unanswered_pings_; }
     void heard(Nanoseconds now) noexcept {
         last_heard_ = now;
@@ -185,6 +189,7 @@ class Link {
         return least_rtt_ != 0 && smoothed_rtt_ > 2 * least_rtt_ + 1'000'000;
     }
     void shrink_window(std::uint64_t lost_number) noexcept;
+    void cut_window() noexcept;
     void drop_settled() noexcept;
 
     std::uint8_t number_;
@@ -214,6 +219,7 @@ class Link {
     bool window_limited_ = false;
     Nanoseconds paced_until_ = 0;
     Nanoseconds full_until_ = 0;
+    Nanoseconds congested_until_ = 0;  ///< what it says until then was answered
     Nanoseconds last_data_sent_ = 0;
     bool tail_sent_again_ = false;  ///< since the last acknowledgement
 

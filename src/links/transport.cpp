@@ -409,6 +409,9 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
     switch (outcome) {
         case SendOutcome::Sent:
             return;
+        case SendOutcome::Congested:
+            link.congested(now);
+            [[fallthrough]];
         case SendOutcome::Later:
             link.kernel_full(now);
             return;
@@ -434,7 +437,7 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
     }
 }
 
-void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType type,
+bool Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType type,
                              std::uint64_t stamp, std::uint32_t padded_to) {
     Link& link = links_[index];
     const std::uint32_t bytes = std::max(link.limits().packet_bytes, padded_to);
@@ -454,10 +457,11 @@ void Transport::send_control(std::size_t index, Nanoseconds now, wire::FrameType
     const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
     if (outcome == SendOutcome::Sent) {
         link.sent(train_.bytes(), {}, now);
-        return;
+        return true;
     }
     link.skip(1, now);
     refused(index, outcome, now);
+    return outcome != SendOutcome::Later && outcome != SendOutcome::Congested;
 }
 
 void Transport::ping(std::size_t index, Nanoseconds now) {
@@ -469,8 +473,10 @@ void Transport::ping(std::size_t index, Nanoseconds now) {
         bytes = link.unanswered_pings() % 3 == 2
                     ? std::min(terms_.least_packet_bytes, link.limits().packet_bytes)
                     : link.limits().packet_bytes;
-    send_control(index, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes);
-    link.pinged(now);
+    if (send_control(index, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes))
+        link.pinged(now);
+    else
+        link.ping_later(now);
 }
 
 // ---- time ---------------------------------------------------------------------------------------
@@ -498,7 +504,12 @@ void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
         fall(index, LinkState::Suspect, now);
         return;
     }
-    link.lose_oldest([&](const Span& span) { client_.lost(span); });
+    // What is silent for so long has lost all there was, not one packet, and what is sent anew must
+    // find room.
+    if (link.timeouts_in_a_row() >= suspect_after_timeouts)
+        link.lose_all([&](const Span& span) { client_.lost(span); });
+    else
+        link.lose_oldest([&](const Span& span) { client_.lost(span); });
     // All are asked, so that the next time it is known.
     for (Link& one : links_)
         if (one.state() == LinkState::Up) one.ping_now();
@@ -534,9 +545,9 @@ void Transport::on_time(Nanoseconds now) {
         }
         if (link.probe_time() <= now) probe_timed_out(i, now);
         if (link.next_long_ping() <= now) {
-            link.sends_long_ping(now);
             const std::uint32_t bytes = link.longest_packet_bytes();
-            send_control(i, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes);
+            link.sent_long_ping(
+                send_control(i, now, wire::FrameType::Ping, stamp_of(now, bytes), bytes), now);
         }
         const bool idle_too_long = now - link.last_heard() >= link.keep_alive;
         if (now >= link.next_ping() &&

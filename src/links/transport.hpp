@@ -145,7 +145,8 @@ class Transport {
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;
     bool send_train(std::size_t index, Nanoseconds now);
-    void send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
+    /// False: it could not leave this host, and says nothing about the link.
+    bool send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
                       std::uint32_t padded_to);
     void send_close(Nanoseconds now);
     void take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now);

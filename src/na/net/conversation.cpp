@@ -220,8 +220,10 @@ bool Conversation::poll(bool polled) {
         due_ = transport_.next_deadline();
         if (now_ >= next_show_) {
             next_show_ = now_ + show_interval;
-            for (std::size_t i = 0; i < records_.size(); ++i)
+            for (std::size_t i = 0; i < records_.size(); ++i) {
                 show_link(i);
+                links_[i].port->expect_rate(transport_.link(i).rate());
+            }
         }
     }
     if (transport_.acknowledgement_due() || !waits_for_company()) transmit();

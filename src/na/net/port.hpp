@@ -43,6 +43,9 @@ class Port {
     [[nodiscard]] virtual bool receive(PacketTaker& taker) = 0;
     /// Readable when packets are there.
     [[nodiscard]] virtual int descriptor() const noexcept = 0;
+    /// How fast packets leave, as measured, so that no more of them than needed stand in queues of
+    /// this host, before those of others.
+    virtual void expect_rate(double /*bytes_per_second*/) noexcept {}
     /// The longest packet it carries now, and the most bytes of one send.
     [[nodiscard]] virtual std::uint32_t max_packet_bytes() const noexcept = 0;
     [[nodiscard]] virtual std::uint32_t max_train_bytes() const noexcept = 0;

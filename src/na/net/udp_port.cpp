@@ -29,8 +29,11 @@ ssize_t plain_receive(int socket, void* buffer, std::size_t bytes) noexcept {
 }
 
 constexpr int wanted_receive_buffer = 4 << 20;
-// Below what queues on the way hold: so a full queue is back-pressure here and no loss there.
-constexpr int wanted_send_buffer = 128 << 10;
+// Below what queues on the way hold: so a full queue is back-pressure here and no loss there. And
+// no more than TCP has in them, a train or two or a millisecond's worth: in a queue that all share,
+// everyone gets as much as he has in it.
+constexpr int least_send_buffer = 64 << 10;
+constexpr int most_send_buffer = 4 << 20;
 constexpr std::size_t receive_bytes = 65536;
 constexpr std::size_t gathered_bytes = 2048;
 constexpr std::size_t separate_packets = 16;
@@ -115,9 +118,10 @@ bool unicast_interface_counts() {
 SendOutcome outcome_of(int error_number) noexcept {
     switch (error_number) {
         case EAGAIN:
-        case ENOBUFS:
         case ENOMEM:
             return SendOutcome::Later;
+        case ENOBUFS:
+            return SendOutcome::Congested;
         case EMSGSIZE:
             return SendOutcome::TooLong;
         case ECONNREFUSED:
@@ -241,7 +245,7 @@ void UdpPort::set_options() {
     socklen_t length = sizeof given;
     if (::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &given, &length) == 0 && given > 0)
         receive_buffer_ = static_cast<std::uint32_t>(given);
-    set_option(fd, SOL_SOCKET, SO_SNDBUF, wanted_send_buffer);
+    set_option(fd, SOL_SOCKET, SO_SNDBUF, send_buffer_ = least_send_buffer);
     // With RECVERR a queue that overflows on this host is told of by send(), not by silence.
     if (where_.entry.family == Family::Ipv4) {
         set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
@@ -375,10 +379,19 @@ void UdpPort::empty_error_queue() noexcept {
 
 SendOutcome UdpPort::failed(int error_number) noexcept {
     const SendOutcome outcome = outcome_of(error_number);
-    if (outcome == SendOutcome::Later) return outcome;
+    if (outcome == SendOutcome::Later || outcome == SendOutcome::Congested) return outcome;
     empty_error_queue();
     if (outcome == SendOutcome::TooLong) read_mtu();
     return outcome;
+}
+
+void UdpPort::expect_rate(double bytes_per_second) noexcept {
+    const int wanted = std::clamp(static_cast<int>(std::min(bytes_per_second / 1000, 1e9)),
+                                  least_send_buffer, most_send_buffer);
+    if (wanted < 2 * send_buffer_ && wanted > send_buffer_ / 2) return;
+    send_buffer_ = wanted;
+    if (!set_option(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, wanted))
+        set_option(socket_.get(), SOL_SOCKET, SO_SNDBUF, wanted);
 }
 
 SendOutcome UdpPort::send(std::span<const iovec> parts, std::uint32_t packet_bytes) {

@@ -52,9 +52,11 @@ class UdpPort final : public Port {
     [[nodiscard]] bool receive(PacketTaker& taker) override;
     [[nodiscard]] int descriptor() const noexcept override { return socket_.get(); }
     [[nodiscard]] std::uint32_t max_packet_bytes() const noexcept override { return max_packet_; }
+    void expect_rate(double bytes_per_second) noexcept override;
     [[nodiscard]] std::uint32_t max_train_bytes() const noexcept override;
 
   private:
+    int send_buffer_ = 0;
     UdpPort(const LocalInterface& where, base::UniqueFd socket);
 
     struct Train {

@@ -46,7 +46,9 @@ inline na::net::SendOutcome send_patiently(na::net::Port& port, const Packet& pa
     const auto deadline = base::Deadline::after_milliseconds(5000);
     for (;;) {
         const auto outcome = send_now(port, packet);
-        if (outcome != na::net::SendOutcome::Later || deadline.expired()) return outcome;
+        const bool full =
+            outcome == na::net::SendOutcome::Later || outcome == na::net::SendOutcome::Congested;
+        if (!full || deadline.expired()) return outcome;
         ::poll(nullptr, 0, 1);
     }
 }

@@ -86,7 +86,8 @@ void SimulatedNetwork::poll_at(Nanoseconds time, std::size_t side) {
 links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
                                           std::span<const iovec> parts,
                                           std::uint32_t packet_bytes) {
-    if (happens(faults_[link].full)) return links::SendOutcome::Later;
+    if (happens(faults_[link].full))
+        return random_.below(2) == 0 ? links::SendOutcome::Later : links::SendOutcome::Congested;
     std::vector<std::byte> train;
     for (const iovec& part : parts) {
         const auto* bytes = static_cast<const std::byte*>(part.iov_base);

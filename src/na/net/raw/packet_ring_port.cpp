@@ -155,9 +155,10 @@ SendOutcome PacketRingPort::send(std::span<const iovec> parts, std::uint32_t pac
             case EINTR:
                 continue;
             case EAGAIN:
-            case ENOBUFS:
             case ENOMEM:
                 return SendOutcome::Later;
+            case ENOBUFS:
+                return SendOutcome::Congested;
             case EMSGSIZE:
                 read_mtu();
                 return SendOutcome::TooLong;
