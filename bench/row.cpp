@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "row.hpp"
 
+#include <cmath>
+
 namespace via::bench {
 
 namespace {
@@ -43,7 +45,8 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
     judgement.deciding = row.pairs.front();
     judgement.value = spread_of(pairs[judgement.deciding].comparison());
     const auto holds = [&](double limit) {
-        const double value = judgement.value.median;
+        // As it is printed: whoever reads 1.00 has reached 1.
+        const double value = std::round(judgement.value.median * 100) / 100;
         if (row.relation == Relation::AtMost) return value <= limit;
         return value >= limit && (row.relation != Relation::Between || value <= row.most);
     };

@@ -96,7 +96,9 @@ class AdaptivePolicy final : public Policy {
     std::optional<std::size_t> choose(std::span<const LinkView> links,
                                       std::uint32_t bytes) override {
         const LinkView* best = nullptr;
+        const LinkView* open = nullptr;  // the best of those that have room
         double earliest = 0;
+        double earliest_open = 0;
         for (const LinkView& link : links) {
             if (!carries_bulk(link)) continue;
             const double rate = link.rate > 0 ? link.rate : unknown_rate;
@@ -108,12 +110,18 @@ class AdaptivePolicy final : public Policy {
                 best = &link;
                 earliest = arrival;
             }
+            if (link.room != 0 && (open == nullptr || arrival < earliest_open)) {
+                open = &link;
+                earliest_open = arrival;
+            }
         }
-        if (best == nullptr || best->room == 0) return std::nullopt;
-        return best->index;
+        if (open == nullptr || earliest_open > earliest + worth_waiting) return std::nullopt;
+        return open->index;
     }
 
   private:
+    /// For less, in seconds, nobody waits: links would run dry behind one with a short window.
+    static constexpr double worth_waiting = 0.5e-3;
     /// A link that has not been measured is tried soon.
     static constexpr double unknown_rate = 1e10;
 };

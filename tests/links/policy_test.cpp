@@ -129,6 +129,18 @@ TEST(AdaptivePolicy, WaitsForAFastLinkRatherThanUsingASlowOne) {
     EXPECT_EQ(policy->choose(links, train), Chosen(1));
 }
 
+TEST(AdaptivePolicy, DoesNotLetALinkRunDryBehindOneWithAShortWindow) {
+    auto links = links_of(2);
+    const auto policy = make_policy(PolicyKind::Adaptive, {0, true});
+    links[0].rate = links[1].rate = 125e6;
+    links[0].in_flight = 20'000;
+    links[0].room = 0;
+    links[1].in_flight = 60'000;  // 0.3 ms later
+    EXPECT_EQ(policy->choose(links, train), Chosen(1));
+    links[1].in_flight = 200'000;  // 1.4 ms later: it has enough
+    EXPECT_FALSE(policy->choose(links, train));
+}
+
 TEST(AdaptivePolicy, TriesALinkThatWasNeverMeasured) {
     auto links = links_of(2);
     links[0].rate = 1e9;

@@ -222,7 +222,8 @@ bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t n
     return true;
 }
 
-/// Packets with nothing but the middle of a long message: the greater part of every stream.
+/// Packets with nothing but the middle of a long message, which the caller has found long enough:
+/// the greater part of every stream.
 void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& spans) {
     const std::uint64_t number = unsent_operation_;
     const Outgoing& op = operation(number);
@@ -232,7 +233,7 @@ void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& span
     frame.type = op.type;
     if (op.has_immediate) frame.flags |= wire::data_immediate;
     const std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags);
-    if (train.room() < header + least_piece || op.length - unsent_offset_ < train.room()) return;
+    if (train.room() < header + least_piece) return;
     const std::uint32_t right =
         op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
     if (!allows(send_cache_, pd, right)) return;  // the long way tells what is wrong
@@ -328,7 +329,9 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
 void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
     while (queues_ != nullptr && !halted_) {
         const std::size_t before = spans.size();
-        if (lost_.empty() && unsent_operation_ < next_operation_) fill_with_bulk(train, spans);
+        if (lost_.empty() && unsent_operation_ < next_operation_ &&
+            operation(unsent_operation_).length - unsent_offset_ >= train.room())
+            fill_with_bulk(train, spans);
         if (spans.size() == before) {
             links::Span span;
             if (!lost_.empty()) fill_with_lost(train, span);
