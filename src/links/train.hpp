@@ -20,6 +20,7 @@ namespace via::links {
 class Train {
   public:
     static constexpr std::uint32_t most_bytes = 65000;
+    static constexpr std::uint32_t most_packets = 120;
     /// Shorter payloads are copied: a reference costs more than they do.
     static constexpr std::uint32_t least_reference = 256;
 
@@ -58,7 +59,6 @@ class Train {
     }
 
   private:
-    static constexpr std::uint32_t most_packets = 120;
     static constexpr std::size_t most_vectors = 1024;  ///< of one call
     static constexpr std::size_t staging_bytes = 2 * 65536;
     void close_packet() noexcept;

@@ -40,7 +40,10 @@ Transport::Transport(StreamClient& client, Output& output, const TransportTerms&
       terms_(terms),
       guard_(terms.key, terms.requester, terms.sealed),
       policy_(make_policy(terms.policy, {terms.connection, terms.requester})),
-      last_time_(now) {}
+      last_time_(now) {
+    // Filling a train can not fail half-way.
+    spans_.reserve(Train::most_packets);
+}
 
 void Transport::add_link(const LinkLimits& limits, Nanoseconds now) {
     links_.emplace_back(static_cast<std::uint8_t>(links_.size()), limits, now);
