@@ -163,6 +163,7 @@ class Session final : public links::StreamClient {
     enum class Begin : std::uint8_t { Ready, NotNow, Violation };
     [[nodiscard]] Begin begin(Incoming& incoming, const wire::DataFrame& frame, bool is_next);
     [[nodiscard]] Begin begin_receive(Incoming& incoming, bool is_next);
+    void begin_write(Incoming& incoming);
     void place(Incoming& incoming, const wire::DataFrame& frame,
                std::span<const std::byte> payload);
     void place_write(Incoming& incoming, std::uint32_t offset, std::span<const std::byte> payload);

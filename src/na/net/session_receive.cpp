@@ -167,12 +167,7 @@ Session::Begin Session::begin(Incoming& incoming, const wire::DataFrame& frame, 
         }
         case wire::FrameType::RdmaWrite: {
             incoming.receive = wire::expand(frame.receive, receives_delivered_);
-            const PhysicalDescriptor target{frame.address, frame.total, frame.handle};
-            incoming.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
-                               !allows(receive_cache_, target, ka::right_rdma_write);
-            const auto in_last_word = static_cast<std::uint32_t>((frame.address + frame.total) % 8);
-            incoming.held_bytes = std::min(in_last_word == 0 ? 8 : in_last_word, frame.total);
-            incoming.held_offset = frame.total - incoming.held_bytes;
+            begin_write(incoming);
             break;
         }
         case wire::FrameType::ReadData: {
@@ -187,6 +182,16 @@ Session::Begin Session::begin(Incoming& incoming, const wire::DataFrame& frame, 
     }
     incoming.begun = true;
     return Begin::Ready;
+}
+
+/// Whether it may be, and which bytes come last.
+void Session::begin_write(Incoming& incoming) {
+    const PhysicalDescriptor target{incoming.address, incoming.total, incoming.handle};
+    incoming.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
+                       !allows(receive_cache_, target, ka::right_rdma_write);
+    const auto in_last_word = static_cast<std::uint32_t>((incoming.address + incoming.total) % 8);
+    incoming.held_bytes = std::min(in_last_word == 0 ? 8 : in_last_word, incoming.total);
+    incoming.held_offset = incoming.total - incoming.held_bytes;
 }
 
 /// Finds the receive that the message will consume, so that its pieces can go there at once.
@@ -416,9 +421,7 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
             if (!begun.no_receive && frame.total > taken_.front().capacity)
                 begun.status |= status_length;
         } else {
-            const PhysicalDescriptor target{frame.address, frame.total, frame.handle};
-            begun.refused = (queues_->local.rights & ka::right_rdma_write) == 0 ||
-                            !allows(receive_cache_, target, ka::right_rdma_write);
+            begin_write(begun);
         }
         begun.begun = true;
     }
