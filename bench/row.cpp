@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "row.hpp"
 
-#include <cmath>
-
 namespace via::bench {
 
 namespace {
@@ -45,8 +43,7 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
     judgement.deciding = row.pairs.front();
     judgement.value = spread_of(pairs[judgement.deciding].comparison());
     const auto holds = [&](double limit) {
-        // As it is printed: whoever reads 1.00 has reached 1.
-        const double value = std::round(judgement.value.median * 100) / 100;
+        const double value = judgement.value.median;
         if (row.relation == Relation::AtMost) return value <= limit;
         return value >= limit && (row.relation != Relation::Between || value <= row.most);
     };

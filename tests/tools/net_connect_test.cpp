@@ -71,8 +71,8 @@ TEST_F(NetConnect, AClientThatComesBeforeItsServerWaitsForIt) {
     EXPECT_NE(early.errors.find("tried again for 0.3 s"), std::string::npos) << early.errors;
 
     Program client(client_of("b", {"--retry", "40"}));
-    // Time to be refused; the test holds without it, too.
-    usleep(400'000);
+    // While it is refused, so is another one that started after it.
+    EXPECT_EQ(run(client_of("b", {"--retry", "0"})).status, 1);
     Program server(pingpong("b", {"--server"}));
     const Outcome measured = client.wait(a_while());
     EXPECT_EQ(measured.status, 0) << measured.errors;

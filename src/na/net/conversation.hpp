@@ -38,7 +38,7 @@ class Conversation final : private links::Output, private PacketTaker {
     void post();
     /// Takes what has come, sends what can be sent, sees to what is due. True: something came.
     /// `polled`: it will be called again at once; otherwise nothing is put off.
-    bool poll(bool polled = true);
+    bool poll(bool polled);
     void disconnect();
     [[nodiscard]] bool said_goodbye() const noexcept { return transport_.closed(); }
     [[nodiscard]] bool unfinished() const noexcept {

@@ -39,7 +39,6 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
         for (const int descriptor : descriptors_)
             agent_.watch(descriptor, index_);
         armed_ = Wakes::Nobody;
-        asleep_.store(false, std::memory_order_relaxed);
     }
     conversation_ = std::move(conversation);
     connection_ = connection;
@@ -67,7 +66,7 @@ bool NetEndpoint::poll() {
     try {
         if (told_.load(std::memory_order_relaxed)) [[unlikely]]
             take_up();
-        any = conversation_->poll(!asleep_.load(std::memory_order_relaxed));
+        any = conversation_->poll(!asleep());
     } catch (const std::bad_alloc&) {
         queues_.report(EndpointEvent::OutOfMemory);
         any = true;
@@ -118,9 +117,8 @@ void NetEndpoint::want_attention(Wakes wakes) {
     const std::lock_guard guard(watch_mutex_);
     // Whoever is woken by it, the service thread is, and calls the owner.
     const bool wanted = wakes != Wakes::Nobody;
-    const bool was = armed_ != Wakes::Nobody;
+    const bool was = asleep();
     armed_ = wakes;
-    asleep_.store(wanted, std::memory_order_relaxed);
     if (wanted) agent_.wake_at(deadline());
     if (wanted == was) return;
     for (const int descriptor : descriptors_)

@@ -63,7 +63,9 @@ class NetEndpoint final : public Endpoint {
     /// Has it something to do besides waiting for packets?
     [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
     /// The program does not poll; the service thread has been told to.
-    [[nodiscard]] bool asleep() const noexcept { return asleep_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool asleep() const noexcept {
+        return armed_.load(std::memory_order_relaxed) != Wakes::Nobody;
+    }
     // Taken up by the next poll.
     void want_policy(links::PolicyKind policy) noexcept {
         policy_.store(policy, std::memory_order_relaxed);
@@ -94,7 +96,6 @@ class NetEndpoint final : public Endpoint {
     std::uint64_t connection_ = 0;
     std::atomic<bool> live_{false};
     std::atomic<bool> busy_{false};
-    std::atomic<bool> asleep_{false};
     std::atomic<links::PolicyKind> policy_{links::PolicyKind::Adaptive};
     std::atomic<bool> interfaces_changed_{false};
     std::atomic<bool> told_{false};  ///< one of these two
@@ -102,8 +103,8 @@ class NetEndpoint final : public Endpoint {
     std::atomic<base::Nanoseconds> deadline_{links::never};
 
     std::mutex watch_mutex_;
-    std::vector<int> descriptors_;  ///< of the live connection
-    Wakes armed_ = Wakes::Nobody;
+    std::vector<int> descriptors_;             ///< of the live connection
+    std::atomic<Wakes> armed_{Wakes::Nobody};  ///< written under the mutex
 };
 
 }  // namespace via::na::net

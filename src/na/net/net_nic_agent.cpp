@@ -454,7 +454,7 @@ void NetNicAgent::say_goodbye(std::unique_ptr<Conversation> conversation,
 bool NetNicAgent::finish_goodbyes() {
     const std::lock_guard guard(goodbyes_mutex_);
     for (auto i = goodbyes_.begin(); i != goodbyes_.end();) {
-        (*i)->poll();
+        (*i)->poll(false);
         i = (*i)->said_goodbye() ? goodbyes_.erase(i) : std::next(i);
     }
     return !goodbyes_.empty();
