@@ -122,6 +122,39 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                     "text; if empty, the cluster is open to every host that can reach it.")),
         number("VIA_SPIN_US", "50", 0, 1000000,
                "How many microseconds a blocking wait polls before it sleeps."),
+        text("VIA_MPI_DEVICE", "auto",
+             "On what device messages of MPI and libfabric programs travel: auto, shm0 or net0."),
+        choice("VIA_MPI_PROTOCOL", "auto|eager|r3|rget|rput", "auto",
+               "Forces the protocol of messages; auto chooses by size, device and credits. Where "
+               "the forced one can not be used, such as eager for a message that is longer than a "
+               "vbuf, it is r3."),
+        bytes("VIA_MPI_VBUF_BYTES", "8k", 1 * kilo, 64 * kilo,
+              "How long the buffers (vbufs) are in which packets travel between hosts, and in "
+              "which messages wait that nobody has asked for."),
+        bytes("VIA_MPI_EAGER_BYTES", "4k", 0, 60 * kilo,
+              "Up to this size a message is sent at once instead of being announced; at most what "
+              "fits into a vbuf."),
+        bytes("VIA_MPI_RDMA_BYTES", "256k", 0, 1 * giga,
+              "From this size on a message moves by RDMA (rget inside a host, rput between hosts) "
+              "instead of in packets (r3)."),
+        number("VIA_MPI_CREDITS", "32", 1, 4096,
+               "How many packets a peer may have under way to this process before it hears of it."),
+        number("VIA_MPI_CREDIT_PRESERVE", "4", 0, 1024,
+               "How many of a peer's credits are kept for control packets; less than "
+               "VIA_MPI_CREDITS, or half of them if they are fewer."),
+        number("VIA_MPI_VBUFS_PER_REGION", "64", 4, 4096,
+               "By how many vbufs the pool grows at a time."),
+        number("VIA_MPI_VBUF_REGIONS", "1024", 1, 65536,
+               "How many regions of vbufs the pool may have."),
+        number("VIA_MPI_CACHE_ENTRIES", "1024", 0, 16384,
+               "How many buffers stay registered after a transfer by RDMA, in case they are used "
+               "again; 0: none."),
+        number("VIA_MPI_CONNECT_MS", "10000", 100, 600000,
+               "How many milliseconds an MPI or libfabric program waits for a connection to "
+               "another before it is told that it can not be reached."),
+        choice("VIA_PROGRESS", "auto|spin|sleep", "auto",
+               "What a program that polls for messages in vain does: auto gives the core away now "
+               "and then, sleep sleeps until a message comes, spin does neither."),
         flag("VIA_STRICT_PTAG", "0",
              "Whether a VI without a protection tag is refused access to memory that has one."),
         text("VIA_SIM_MACHINE", "",

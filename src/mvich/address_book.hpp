@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Peers by number: what MPI's ranks and libfabric's address vectors are down here. One book may
+// serve several endpoints. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "mvich/order.hpp"
+
+namespace via::mvich {
+
+/// An endpoint's name: a host's address and a number that is unique there.
+struct HostPort {
+    std::array<std::uint8_t, 16> host{};
+    std::uint8_t host_bytes = 4;  ///< 4 or 16
+    std::uint16_t port = 0;
+    friend auto operator<=>(const HostPort&, const HostPort&) = default;
+};
+
+class AddressBook {
+  public:
+    /// Takes the lowest free number, also if the address is in the book already.
+    [[nodiscard]] Peer insert(const HostPort& address);
+    /// False: there is no such peer.
+    bool remove(Peer peer);
+    [[nodiscard]] std::optional<HostPort> find(Peer peer) const;
+    /// The lowest number of an address.
+    [[nodiscard]] std::optional<Peer> find(const HostPort& address) const;
+    /// Counts insertions and removals, so that others can tell when to look again.
+    [[nodiscard]] std::uint64_t version() const;
+
+  private:
+    mutable std::mutex mutex_;
+    std::vector<std::optional<HostPort>> entries_;
+    std::multimap<HostPort, Peer> by_address_;
+    std::uint64_t version_ = 1;
+};
+
+}  // namespace via::mvich

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The packets of the message layer, as they lie in vbufs and channels. Little-endian; docs/mpi.md
+// has the table. Every packet begins with a PacketHead, which also carries the credits that are
+// owed; what stands behind it depends on kind and flags, in the order of the fields of Packet.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "mvich/order.hpp"
+
+namespace via::mvich {
+
+static_assert(std::endian::native == std::endian::little);
+
+enum class PacketKind : std::uint8_t {
+    Eager = 1,   ///< a whole message
+    Request,     ///< begins R3, RGET and RPUT
+    OkToSend,    ///< answers a Request: R3 goes ahead, or RPUT with where to
+    Data,        ///< a piece of an R3 message
+    Finish,      ///< RPUT: all is written. RGET: all is read. A Request that is not wanted.
+    Delivered,   ///< what an order_delivered waits for, and the end of a remote order
+    Noop,        ///< only brings credits
+    Word,        ///< for connection managers
+};
+
+/// What a message is for; the low three bits of PacketHead::flags in Eager and Request.
+enum class MessageClass : std::uint8_t {
+    Message, Tagged, Write, ReadRequest, ReadReply, Atomic, FetchAtomic, CompareAtomic,
+};
+
+enum class Protocol : std::uint8_t { Eager, R3, Rget, Rput };
+
+inline constexpr std::uint8_t packet_class_mask = 0x07;
+inline constexpr std::uint8_t packet_has_data = 0x08;
+/// The sender wants Delivered; the packet names the order by `id`.
+inline constexpr std::uint8_t packet_wants_delivered = 0x10;
+/// Noop: all vbufs that the peer may use hold messages that nobody has asked for.
+inline constexpr std::uint8_t packet_starving = 0x20;
+
+/// Names an order under way at one end, in packets of both: index, and generation in the high half.
+using OrderId = std::uint64_t;
+
+struct PacketHead {
+    std::uint8_t kind = 0;
+    std::uint8_t flags = 0;
+    std::uint16_t credits = 0;
+    std::uint32_t bytes = 0;  ///< of payload, behind everything else
+    std::uint64_t word = 0;   ///< Eager, Request: tag (ReadReply: OrderId). Others: OrderId
+};
+static_assert(sizeof(PacketHead) == 16);
+
+/// A packet taken apart. Fields that its kind does not have are zero.
+struct Packet {
+    PacketHead head;
+    std::uint64_t data = 0;     ///< Eager, Request with packet_has_data
+    /// Eager with packet_wants_delivered, every Request, and classes from Write on: the sender's.
+    /// OkToSend: the receiver's.
+    OrderId id = 0;
+    std::uint64_t total = 0;    ///< Request: bytes of the message. ReadRequest: bytes wanted
+    std::uint64_t offset = 0;   ///< Data
+    std::uint64_t address = 0;  ///< Request by RGET, OkToSend for RPUT
+    std::uint32_t handle = 0;
+    Protocol protocol = Protocol::Eager;  ///< Request, OkToSend
+    Status status = Status::Ok;           ///< Finish, Delivered
+    std::uint8_t operation = 0;           ///< atomics
+    std::uint8_t datatype = 0;
+    std::uint8_t remote_pieces = 0;  ///< Write, ReadRequest, atomics
+    std::array<RemotePiece, max_remote_pieces> remote{};
+    std::span<const std::byte> payload;
+
+    [[nodiscard]] PacketKind kind() const noexcept { return static_cast<PacketKind>(head.kind); }
+    [[nodiscard]] MessageClass message_class() const noexcept {
+        return static_cast<MessageClass>(head.flags & packet_class_mask);
+    }
+};
+
+/// Of everything before the payload.
+inline constexpr std::size_t max_packet_head_bytes = 192;
+
+/// Writes all but the payload; the bytes written. `packet.payload` only tells its length.
+[[nodiscard]] std::size_t encode(const Packet& packet,
+                                 std::span<std::byte, max_packet_head_bytes> to) noexcept;
+/// Nothing: no peer of this version writes such a thing. The payload lies in `bytes`.
+[[nodiscard]] std::optional<Packet> decode(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace via::mvich

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lazy registration: memory stays registered after a transfer, since programs use their buffers
+// again. What is not in use is given back, oldest first, when there is too much of it.
+//
+// It can not become wrong. A registration here says "this range of virtual addresses may be
+// touched"; the data are read and written through the process's own page tables when they move.
+// Memory that was freed and mapped again is reached as it is now, as if it were new.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+
+#include "mvich/vbuf.hpp"
+
+namespace via::mvich {
+
+class RegistrationCache {
+  public:
+    struct Limits {
+        std::size_t entries = 0;  ///< 0: nothing stays registered
+        std::size_t bytes = 0;
+    };
+    struct Counts {
+        std::uint64_t hits = 0;
+        std::uint64_t misses = 0;
+        std::uint64_t refused = 0;
+        std::uint64_t evicted = 0;
+    };
+    class Entry;
+
+    RegistrationCache(Registrar& registrar, const Limits& limits);
+    ~RegistrationCache();
+    RegistrationCache(const RegistrationCache&) = delete;
+    RegistrationCache& operator=(const RegistrationCache&) = delete;
+
+    /// An entry that covers [address, address + bytes), in use until release(). Null: refused.
+    [[nodiscard]] Entry* acquire(const void* address, std::size_t bytes);
+    void release(Entry* entry) noexcept;
+    [[nodiscard]] static std::uint32_t handle_of(const Entry* entry) noexcept;
+
+    [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+    [[nodiscard]] std::size_t registered_bytes() const noexcept;
+    [[nodiscard]] std::size_t entries() const noexcept;
+
+  private:
+    struct Parts;
+    std::unique_ptr<Parts> parts_;
+    Counts counts_;
+};
+
+}  // namespace via::mvich
