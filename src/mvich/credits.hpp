@@ -53,6 +53,8 @@ class CreditAccount {
         owed_ -= taken;
         return static_cast<std::uint16_t>(taken);
     }
+    /// The packet did not go after all.
+    void owe_again(std::uint16_t credits) noexcept { owed_ += credits; }
     /// What the peer can still send for certain without hearing from here.
     [[nodiscard]] std::uint32_t peer_has() const noexcept { return window_ - in_use_ - owed_; }
     [[nodiscard]] bool noop_due() const noexcept {

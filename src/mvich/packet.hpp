@@ -34,6 +34,9 @@ enum class MessageClass : std::uint8_t {
 };
 
 enum class Protocol : std::uint8_t { Eager, R3, Rget, Rput };
+[[nodiscard]] constexpr std::size_t index_of(Protocol protocol) noexcept {
+    return static_cast<std::size_t>(protocol);
+}
 
 inline constexpr std::uint8_t packet_class_mask = 0x07;
 inline constexpr std::uint8_t packet_has_data = 0x08;
@@ -42,8 +45,14 @@ inline constexpr std::uint8_t packet_wants_delivered = 0x10;
 /// Noop: all vbufs that the peer may use hold messages that nobody has asked for.
 inline constexpr std::uint8_t packet_starving = 0x20;
 
+/// Noop: the first packet in each direction. It says what packets its sender takes (`word`), and
+/// brings the first credits.
+inline constexpr std::uint8_t packet_hello = 0x40;
+
 /// Names an order under way at one end, in packets of both: index, and generation in the high half.
 using OrderId = std::uint64_t;
+/// Set in the names of receives, not of sends.
+inline constexpr OrderId receive_id_bit = OrderId{1} << 63;
 
 struct PacketHead {
     std::uint8_t kind = 0;
