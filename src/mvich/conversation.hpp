@@ -118,6 +118,7 @@ class Conversation final : public Source {
         std::uint64_t total = 0;   ///< bytes that travel from here
         std::uint64_t wanted = 0;  ///< reads: bytes that travel back
         std::uint64_t sent = 0;
+        std::uint64_t agreed = 0;  ///< R3, RPUT: bytes that the receiver has room for
         OrderId peer_id = 0;
         std::uint64_t remote_address = 0;
         std::uint32_t remote_handle = 0;
@@ -149,6 +150,7 @@ class Conversation final : public Source {
         PieceList pieces;
         std::uint64_t capacity = 0;
         std::uint64_t total = 0;
+        std::uint64_t agreed = 0;  ///< the smaller of the two: what travels
         std::uint64_t received = 0;
         OrderId peer_id = 0;
         MessageClass message_class = MessageClass::Tagged;
@@ -178,6 +180,7 @@ class Conversation final : public Source {
         std::uint32_t handle = 0;
         Protocol protocol = Protocol::Eager;
         Status status = Status::Ok;
+        std::uint64_t total = 0;
     };
     /// What a Request says, whether it was matched at once or waited.
     struct Announcement {
@@ -250,7 +253,7 @@ class Conversation final : public Source {
     bool starving_said_ = false;
     bool stalled_ = false;  ///< counted as waiting for credits
     std::uint64_t eager_limit_ = 0;
-    std::uint32_t packet_bytes_ = 0;
+    LaneAbilities abilities_;  ///< what both ends can do
     CreditAccount credits_;
     RecordTable<SendRecord> sends_{0};
     RecordTable<ReceiveRecord> receives_{receive_id_bit};

@@ -9,7 +9,8 @@
 namespace via::mvich {
 namespace {
 
-/// The first payload byte of a tagged eager packet without frills.
+constexpr std::uint32_t most_head_bytes = max_packet_head_bytes;
+
 [[nodiscard]] constexpr bool is_plain_eager(const PacketHead& head) noexcept {
     return head.kind == static_cast<std::uint8_t>(PacketKind::Eager) &&
            (head.flags & ~(packet_has_data | 1U)) == 0;  // Message or Tagged
@@ -37,13 +38,14 @@ Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbu
     if (packet.kind() == PacketKind::Noop) {
         if (bytes.size() != sizeof packet.head) return Arrival::Broken;
         if ((packet.head.flags & packet_hello) != 0) {
-            if (open_ || packet.head.word < max_packet_head_bytes) return Arrival::Broken;
+            const auto packet_bytes = static_cast<std::uint32_t>(packet.head.word);
+            const auto eager_bytes = static_cast<std::uint32_t>(packet.head.word >> 32);
+            if (open_ || packet_bytes < 2 * max_packet_head_bytes) return Arrival::Broken;
             open_ = true;
-            packet_bytes_ = static_cast<std::uint32_t>(
-                std::min<std::uint64_t>(packet_bytes_, packet.head.word));
-            LaneAbilities abilities = lane_->abilities();
-            abilities.packet_bytes = packet_bytes_;
-            eager_limit_ = eager_limit(around_.settings->protocol, abilities);
+            abilities_.packet_bytes = std::min(abilities_.packet_bytes, packet_bytes);
+            abilities_.eager_bytes = std::min(
+                {abilities_.eager_bytes, eager_bytes, abilities_.packet_bytes - most_head_bytes});
+            eager_limit_ = eager_limit(around_.settings->protocol, abilities_);
         }
         credits_.granted(packet.head.credits);
         if ((packet.head.flags & packet_starving) != 0)
@@ -59,7 +61,7 @@ Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbu
 }
 
 Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vbuf) {
-    if (!open_) return Arrival::Broken;
+    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes) return Arrival::Broken;
     const MessageClass message_class = packet.message_class();
     const Space space = message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
     PostedReceive* receive = around_.receives->match(space, packet.head.word, peer);
@@ -306,16 +308,14 @@ void Conversation::begin_receive(const Announcement& message, ReceiveRecord& rec
 
 /// Asks for the data, by the way that the sender proposes or, if that can not be, by R3.
 void Conversation::grant(ReceiveRecord& record) {
-    const std::uint64_t bytes = std::min(record.total, record.capacity);
+    const std::uint64_t bytes = record.agreed = std::min(record.total, record.capacity);
     if (bytes == 0) {
         // Nothing needs to move.
         control_.push_back({PacketKind::Finish, record.peer_id});
         finish_receive(record, Status::Ok);
         return;
     }
-    const bool by_rdma = record.protocol == Protocol::Rget ||
-                         (record.protocol == Protocol::Rput && bytes == record.total);
-    if (by_rdma && record.pieces.pieces().size() == 1) {
+    if (record.protocol != Protocol::R3 && record.pieces.pieces().size() == 1) {
         std::byte* to = static_cast<std::byte*>(record.pieces.pieces()[0].iov_base) + record.base;
         record.registration = around_.registrations->acquire(to, bytes);
         if (record.registration != nullptr) {
@@ -326,14 +326,14 @@ void Conversation::grant(ReceiveRecord& record) {
             control_.push_back({PacketKind::OkToSend, record.peer_id, record.id,
                                 reinterpret_cast<std::uint64_t>(to),
                                 RegistrationCache::handle_of(record.registration),
-                                Protocol::Rput});
+                                Protocol::Rput, Status::Ok, bytes});
             return;
         }
     }
     if (record.protocol != Protocol::R3) around_.counters->fallbacks.add();
     record.protocol = Protocol::R3;
     control_.push_back(
-        {PacketKind::OkToSend, record.peer_id, record.id, 0, 0, Protocol::R3, Status::Ok});
+        {PacketKind::OkToSend, record.peer_id, record.id, 0, 0, Protocol::R3, Status::Ok, bytes});
 }
 
 bool Conversation::take_ok_to_send(const Packet& packet) {
@@ -341,7 +341,9 @@ bool Conversation::take_ok_to_send(const Packet& packet) {
     if (record == nullptr ||
         (record->state != SendState::Requested && record->state != SendState::Lent))
         return false;
+    if (packet.total > record->total || packet.total == 0) return false;
     record->peer_id = packet.id;
+    record->agreed = packet.total;
     if (packet.protocol == Protocol::R3) {
         release(record->registration);
         if (record->protocol != Protocol::R3) around_.counters->fallbacks.add();
@@ -371,17 +373,13 @@ bool Conversation::take_ok_to_send(const Packet& packet) {
 bool Conversation::take_data(const Packet& packet) {
     ReceiveRecord* record = receives_.find(packet.head.word);
     if (record == nullptr || packet.offset != record->received ||
-        packet.payload.size() > record->total - record->received || packet.payload.empty())
+        packet.payload.size() > record->agreed - record->received || packet.payload.empty())
         return false;
-    if (packet.offset < record->capacity) {
-        const auto fits = packet.payload.first(
-            std::min<std::uint64_t>(packet.payload.size(), record->capacity - packet.offset));
-        record->pieces.scatter(record->base + packet.offset, fits);
-        around_.counters->copies.add();
-        around_.counters->copied_bytes.add(fits.size());
-    }
+    record->pieces.scatter(record->base + packet.offset, packet.payload);
+    around_.counters->copies.add();
+    around_.counters->copied_bytes.add(packet.payload.size());
     record->received += packet.payload.size();
-    if (record->received == record->total) finish_receive(*record, Status::Ok);
+    if (record->received == record->agreed) finish_receive(*record, Status::Ok);
     return true;
 }
 
@@ -389,7 +387,6 @@ bool Conversation::take_finish(const Packet& packet) {
     if ((packet.head.word & receive_id_bit) != 0) {
         ReceiveRecord* record = receives_.find(packet.head.word);
         if (record == nullptr || record->protocol != Protocol::Rput) return false;
-        record->received = record->total;
         finish_receive(*record, Status::Ok);
         return true;
     }
@@ -421,9 +418,9 @@ void Conversation::rdma_done(OrderId token, bool good) {
     if ((token & receive_id_bit) != 0) {
         ReceiveRecord* record = receives_.find(token);
         if (record == nullptr) return;  // lost meanwhile
-        const std::uint64_t bytes = std::min(record->total, record->capacity);
-        record->received += std::min(bytes - record->received, lane_->abilities().rdma_bytes);
-        if (record->received < bytes) {
+        record->received +=
+            std::min(record->agreed - record->received, abilities_.rdma_bytes);
+        if (record->received < record->agreed) {
             transfers_.push_back(token);
             return;
         }
@@ -433,8 +430,8 @@ void Conversation::rdma_done(OrderId token, bool good) {
     }
     SendRecord* record = sends_.find(token);
     if (record == nullptr) return;
-    record->sent += std::min(record->total - record->sent, lane_->abilities().rdma_bytes);
-    if (record->sent < record->total) {
+    record->sent += std::min(record->agreed - record->sent, abilities_.rdma_bytes);
+    if (record->sent < record->agreed) {
         transfers_.push_back(token);
         return;
     }

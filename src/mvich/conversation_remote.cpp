@@ -10,13 +10,11 @@ namespace via::mvich {
 namespace {
 
 /// Operands of an atomic are copied into the packet.
-[[nodiscard]] std::size_t copy_out(std::span<const iovec> pieces, std::vector<std::byte>& to) {
-    const std::size_t before = to.size();
+void copy_out(std::span<const iovec> pieces, std::vector<std::byte>& to) {
     for (const iovec& piece : pieces) {
         const auto* from = static_cast<const std::byte*>(piece.iov_base);
         to.insert(to.end(), from, from + piece.iov_len);
     }
-    return to.size() - before;
 }
 
 }  // namespace
@@ -163,7 +161,7 @@ void Conversation::take_atomic(const Packet& packet) {
     }
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < packet.remote_pieces; ++i)
-        bytes += std::min<std::uint64_t>(packet.remote[i].bytes, packet_bytes_);
+        bytes += std::min<std::uint64_t>(packet.remote[i].bytes, abilities_.packet_bytes);
     const std::size_t element = size_of(type);
     // A read has no operand; a compare has two of them.
     const std::uint64_t operands = operation == AtomicOperation::Read ? packet.payload.size()

@@ -24,12 +24,12 @@ constexpr std::size_t most_pieces_at_once = 16;
 void Conversation::open(Lane& lane, std::uint32_t window) {
     lane_ = &lane;
     credits_ = CreditAccount(0, window, around_.settings->credit_preserve);
-    packet_bytes_ = lane.abilities().packet_bytes;
+    abilities_ = lane.abilities();
     PacketHead hello;
     hello.kind = static_cast<std::uint8_t>(PacketKind::Noop);
     hello.flags = packet_hello;
     hello.credits = static_cast<std::uint16_t>(window);
-    hello.word = packet_bytes_;
+    hello.word = std::uint64_t{abilities_.eager_bytes} << 32 | abilities_.packet_bytes;
     const iovec piece{&hello, sizeof hello};
     // The first packet on a new connection always finds room.
     if (lane.send({&piece, 1}, sizeof hello) != Lane::Outcome::Done) go_lost();
@@ -238,6 +238,7 @@ bool Conversation::send_control() {
         packet.handle = waiting.handle;
         packet.protocol = waiting.protocol;
         packet.status = waiting.status;
+        packet.total = waiting.total;
         if (send_packet(packet, {}, 0, 0) != Lane::Outcome::Done) return moved;
         control_.pop_front();
         moved = true;
@@ -265,13 +266,13 @@ bool Conversation::start_next() {
             record->message_class != MessageClass::Write &&
             record->message_class != MessageClass::ReadReply;
         const ProtocolChoice choice = choose_protocol(
-            around_.settings->protocol, lane_->abilities(),
+            around_.settings->protocol, abilities_,
             {record->total, record->pieces.pieces().size() == 1, false});
         if (at_once || choice.protocol == Protocol::Eager) return start_eager(*record);
         return start_request(*record, choice.protocol);
     }
     const ProtocolChoice choice =
-        choose_protocol(around_.settings->protocol, lane_->abilities(),
+        choose_protocol(around_.settings->protocol, abilities_,
                         {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_});
     if (choice.protocol != Protocol::Eager) return start_request(*record, choice.protocol);
     if (!credits_.may_send_data()) {
@@ -337,12 +338,12 @@ bool Conversation::stream_next() {
     packet.head.word = record.peer_id;
     packet.offset = record.sent;
     const std::uint64_t bytes = std::min<std::uint64_t>(
-        record.total - record.sent, packet_bytes_ - sizeof(PacketHead) - sizeof packet.offset);
+        record.agreed - record.sent, abilities_.packet_bytes - sizeof(PacketHead) - sizeof packet.offset);
     if (send_packet(packet, record.pieces.pieces(), record.sent, bytes) != Lane::Outcome::Done)
         return false;
     record.sent += bytes;
     streams_.pop_front();
-    if (record.sent < record.total) {
+    if (record.sent < record.agreed) {
         streams_.push_back(&record);
         return true;
     }
@@ -366,8 +367,8 @@ bool Conversation::transfer_next() {
         order.local_handle = RegistrationCache::handle_of(record->registration);
         order.remote = record->remote_address + record->received;
         order.remote_handle = record->remote_handle;
-        order.bytes = std::min(std::min(record->total, record->capacity) - record->received,
-                               lane_->abilities().rdma_bytes);
+        order.bytes =
+            std::min(record->agreed - record->received, abilities_.rdma_bytes);
         outcome = lane_->read(order);
     } else {
         SendRecord* record = sends_.find(id);
@@ -376,7 +377,7 @@ bool Conversation::transfer_next() {
         order.local_handle = RegistrationCache::handle_of(record->registration);
         order.remote = record->remote_address + record->sent;
         order.remote_handle = record->remote_handle;
-        order.bytes = std::min(record->total - record->sent, lane_->abilities().rdma_bytes);
+        order.bytes = std::min(record->agreed - record->sent, abilities_.rdma_bytes);
         outcome = lane_->write(order);
     }
     if (outcome == Lane::Outcome::Gone) go_lost();

@@ -16,6 +16,7 @@ struct Vbuf;
 
 struct LaneAbilities {
     std::uint32_t packet_bytes = 0;  ///< largest packet, head included
+    std::uint32_t eager_bytes = 0;   ///< largest message in one: it may have to wait in a vbuf
     std::uint64_t rdma_bytes = 0;    ///< largest RDMA
     bool in_place = false;           ///< packets are seen where they lie: the peer is on this host
     bool rdma_read = false;

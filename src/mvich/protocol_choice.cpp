@@ -27,10 +27,8 @@ std::string_view protocol_name(Protocol protocol) noexcept {
 }
 
 std::uint64_t eager_limit(const ProtocolSettings& settings, const LaneAbilities& lane) noexcept {
-    const std::uint64_t fits =
-        lane.packet_bytes > max_packet_head_bytes ? lane.packet_bytes - max_packet_head_bytes : 0;
-    if (!settings.forced) return std::min(settings.eager_bytes, fits);
-    return *settings.forced == Protocol::Eager ? fits : 0;
+    if (!settings.forced) return std::min<std::uint64_t>(settings.eager_bytes, lane.eager_bytes);
+    return *settings.forced == Protocol::Eager ? lane.eager_bytes : 0;
 }
 
 ProtocolChoice choose_protocol(const ProtocolSettings& settings, const LaneAbilities& lane,

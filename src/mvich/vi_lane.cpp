@@ -67,6 +67,7 @@ void ViLane::carry(Conversation& conversation) {
     abilities_.packet_bytes =
         in_place ? std::min(in_place_packet_bytes, vi_->longest_packet(handle_))
                  : settings.vbuf_bytes;
+    abilities_.eager_bytes = settings.vbuf_bytes - max_packet_head_bytes;
     std::uint32_t window = settings.credits + settings.credit_preserve;
     if (in_place) {
         // Nothing is posted: the window only bounds what may wait here unasked for.

@@ -40,7 +40,7 @@ struct Sent {
     bool silent = false;
 };
 
-struct Posted_ {
+struct Waiting {
     std::uint64_t tag;
     std::uint64_t ignore;
     std::vector<std::byte> buffer;
@@ -124,19 +124,19 @@ class Traffic {
         auto& posted = posted_[end];
         // The last receives take anything, so that all messages find one.
         if (posted.size() == messages_) return;
-        Posted_ receive;
+        Waiting receive;
         receive.tag = below(pair_.random, tag_count);
         receive.ignore = 3;
         if (posted.size() < messages_ / 2 && below(pair_.random, 2) == 0) {
             // One tag may have fewer messages than receives, so only as many as were sent.
             const auto has_tag = [&](const auto& each) { return each.tag == receive.tag; };
-            const auto wanted = [&](const Posted_& each) {
+            const auto wanted = [&](const Waiting& each) {
                 return each.tag == receive.tag && each.ignore == 0;
             };
             const auto there = std::ranges::count_if(sent_[1 - end], has_tag);
             const auto asked = std::ranges::count_if(posted, wanted);
             std::int64_t taken_by_any = 0;
-            for (const Posted_& each : posted)
+            for (const Waiting& each : posted)
                 taken_by_any += each.ignore != 0;
             if (asked + taken_by_any < there) receive.ignore = 0;
         }
@@ -170,7 +170,7 @@ class Traffic {
                     continue;
                 }
                 ASSERT_EQ(completion.what, Happened::Received);
-                Posted_& receive = posted_[end][number];
+                Waiting& receive = posted_[end][number];
                 ASSERT_EQ(receive.got, -1) << "a receive is done twice";
                 ASSERT_TRUE(completion.has_data);
                 receive.got = static_cast<std::int64_t>(completion.data);
@@ -199,7 +199,9 @@ class Traffic {
                     const auto b = static_cast<std::size_t>(posted[late].got);
                     const std::uint64_t tag = sent_[1 - end][a].tag;
                     const bool both_fit = tag == sent_[1 - end][b].tag;
-                    if (both_fit) ASSERT_LT(a, b);
+                    if (both_fit) {
+                        ASSERT_LT(a, b);
+                    }
                 }
             SimulatedEnd& own = pair_.ends[end];
             EXPECT_EQ(own.conversation->under_way(), 0U);
@@ -213,7 +215,7 @@ class Traffic {
     SimulatedPair pair_;
     const std::size_t messages_;
     std::vector<Sent> sent_[2];
-    std::vector<Posted_> posted_[2];
+    std::vector<Waiting> posted_[2];
     std::size_t received_[2] = {0, 0};
 };
 

@@ -64,7 +64,9 @@ class SimulatedEnd;
 class SimulatedLane final : public Lane {
   public:
     SimulatedLane(SimulatedEnd& own, const PairOptions& options) : own_(own), options_(options) {
-        abilities_ = {options.packet_bytes, 20'000, options.in_place, true, true};
+        abilities_ = {options.packet_bytes,
+                      options.settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes),
+                      20'000, options.in_place, true, true};
     }
     SimulatedLane* other = nullptr;
     [[nodiscard]] const LaneAbilities& abilities() const noexcept override { return abilities_; }
