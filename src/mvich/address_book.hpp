@@ -24,6 +24,8 @@ struct HostPort {
     std::array<std::uint8_t, 16> host{};
     std::uint8_t host_bytes = 4;  ///< 4 or 16
     std::uint16_t port = 0;
+    // clang-tidy 14 takes the zero of what the compiler writes for a pointer.
+    // NOLINTNEXTLINE(modernize-use-nullptr)
     friend auto operator<=>(const HostPort&, const HostPort&) = default;
 };
 
