@@ -198,10 +198,10 @@ ssize_t EndpointHandle::receive(const mvich::ReceiveOrder& order) noexcept {
 }
 
 [[nodiscard]] inline EndpointHandle& handle_of(fid_ep* endpoint) noexcept {
-    return *static_cast<EndpointHandle*>(endpoint);
+    return static_cast<EndpointHandle&>(*endpoint);
 }
 [[nodiscard]] inline EndpointHandle& handle_of(struct fid* fid) noexcept {
-    return *static_cast<EndpointHandle*>(reinterpret_cast<fid_ep*>(fid));
+    return static_cast<EndpointHandle&>(*reinterpret_cast<fid_ep*>(fid));
 }
 
 }  // namespace via::ofi
