@@ -247,7 +247,7 @@ TEST_P(ShmSink, RingsWhomTheReceiverWantsToBeWoken) {
     EXPECT_TRUE(b.endpoint->has_news());
     while (b.poll()) {
     }
-    ASSERT_TRUE(gather({16, 1000}, 2));
+    ASSERT_TRUE(gather({16, 200}, 2));
     EXPECT_EQ(a.counters.wakes_sent.get(), 1U);
     EXPECT_TRUE(b.endpoint->has_news());
     while (b.poll()) {
