@@ -47,8 +47,8 @@ std::string lab_hosts(const MpiLaunch& launch) {
     return list;
 }
 
-void add_transport(Words& words, const MpiLaunch& launch) {
-    switch (launch.transport) {
+void add_transport(Words& words, MpiTransport transport) {
+    switch (transport) {
         case MpiTransport::Via:
             words.parameter("pml", "cm");
             words.parameter("mtl", "ofi");
@@ -86,6 +86,13 @@ void add_lab(Words& words, const MpiLaunch& launch) {
 
 }  // namespace
 
+std::vector<std::string> mpi_transport_words(MpiTransport transport) {
+    std::vector<std::string> words;
+    Words to(words);
+    add_transport(to, transport);
+    return words;
+}
+
 MpiCommand mpi_command(const MpiLaunch& launch) {
     MpiCommand command;
     std::vector<std::string> passed_on;
@@ -115,7 +122,7 @@ MpiCommand mpi_command(const MpiLaunch& launch) {
     } else if (launch.ranks.value_or(1) > launch.cores) {
         words.add("--oversubscribe");
     }
-    add_transport(words, launch);
+    add_transport(words, launch.transport);
     for (const std::string& setting : launch.more_settings) {
         const auto middle = setting.find('=');
         words.parameter(setting.substr(0, middle), middle == std::string::npos

@@ -50,6 +50,9 @@ struct MpiCommand {
 
 [[nodiscard]] MpiCommand mpi_command(const MpiLaunch& launch);
 
+/// The arguments of mpirun that choose it.
+[[nodiscard]] std::vector<std::string> mpi_transport_words(MpiTransport transport);
+
 /// As one would type it into a shell.
 [[nodiscard]] std::string shell_text(const MpiCommand& command);
 /// A word as a shell must see it to take it as it is.
