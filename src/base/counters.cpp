@@ -22,8 +22,10 @@ static_assert(offsetof(CountersPage, program) == 24);
 static_assert(sizeof(LinkRecord) == 256);
 static_assert(sizeof(LinkChange) == 192);
 static_assert(offsetof(CountersPage, link_slots_ready) == 88);
-static_assert(offsetof(CountersPage, errors) == 128);
-static_assert(offsetof(CountersPage, vis) == 128 + CountersPage::error_slots * 256);
+static_assert(sizeof(MessageCounters) == 448);
+static_assert(offsetof(CountersPage, messages) == 128);
+static_assert(offsetof(CountersPage, errors) == 576);
+static_assert(offsetof(CountersPage, vis) == 576 + CountersPage::error_slots * 256);
 
 namespace {
 

@@ -11,25 +11,13 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/counter.hpp"
 #include "base/cpu.hpp"
+#include "base/message_counters.hpp"
 #include "base/memory_file.hpp"
 #include "base/result.hpp"
 
 namespace via::base {
-
-class Counter {
-  public:
-    void add(std::uint64_t amount = 1) noexcept {
-        value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-    }
-    void set(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
-    [[nodiscard]] std::uint64_t get() const noexcept {
-        return value_.load(std::memory_order_relaxed);
-    }
-
-  private:
-    std::atomic<std::uint64_t> value_{0};
-};
 
 /// Which way the bytes of a message took. The order is part of the page's format.
 enum class DataPath : std::uint8_t { Inline, Ring, Kmem, Cma, Stream, Packet };
@@ -100,7 +88,7 @@ struct alignas(cache_line) LinkChange {
 
 struct CountersPage {
     static constexpr std::uint32_t format_magic = 0x56494143;  // "VIAC"
-    static constexpr std::uint32_t format_version = 2;
+    static constexpr std::uint32_t format_version = 3;
     static constexpr std::size_t vi_slots = 4096;
     static constexpr std::size_t error_slots = 32;
     static constexpr std::size_t link_slots = 1024;
@@ -114,6 +102,7 @@ struct CountersPage {
     std::array<std::atomic<char>, 64> program;
     /// Likewise; with the first of them there is memory behind the changes, too.
     std::atomic<std::uint32_t> link_slots_ready;
+    MessageCounters messages;
     std::array<ErrorRecord, error_slots> errors;
     std::array<ViCounters, vi_slots> vis;               ///< slot 0: totals of VIs that are gone
     std::array<LinkChange, change_slots> link_changes;  ///< the last ones, number n in n % slots

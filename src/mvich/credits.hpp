@@ -4,8 +4,13 @@
 // made ready again since it last told (owed). What is owed rides on the next packet; when there is
 // none, a noop brings it, but only when the peer may be about to stop.
 //
-// A noop takes no credit: an end keeps `noop_vbufs` vbufs beyond its window for them. So credits
+// A noop takes no credit: an end keeps `noop_vbufs()` vbufs beyond its window for them. So credits
 // always flow back, and two ends that have none left can not wait for each other.
+//
+// Why so few are enough. Credits in packets that the peer has not seen yet are part of peer_has().
+// A noop that goes because peer_has() <= preserve finds at most `preserve` of them under way, so at
+// most as many noops. One that goes because half of the window is owed finds at most the other
+// half under way: no second one of its kind and none besides, or two of them and nothing else.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +20,18 @@ namespace via::mvich {
 
 class CreditAccount {
   public:
-    /// More noops than this can not be under way: each brings at least half a window.
-    static constexpr std::uint32_t noop_vbufs = 3;
-
     CreditAccount() = default;
     /// `remote`: vbufs the peer has ready; `window`: those ready here; `preserve`: credits that
-    /// only control packets may use.
+    /// only control packets may use. Both ends say the same `preserve`; a window that is not
+    /// larger keeps one credit for data.
     CreditAccount(std::uint32_t remote, std::uint32_t window, std::uint32_t preserve) noexcept
-        : remote_(remote), window_(window), preserve_(preserve) {}
+        : remote_(remote),
+          window_(window),
+          preserve_(preserve_in(remote, preserve)),
+          peer_preserve_(preserve_in(window, preserve)) {}
+
+    /// More noops than this can not be under way to here.
+    [[nodiscard]] std::uint32_t noop_vbufs() const noexcept { return preserve_ + 2; }
 
     // Sending.
     [[nodiscard]] std::uint32_t remote() const noexcept { return remote_; }
@@ -37,10 +46,11 @@ class CreditAccount {
         --in_use_;
         ++owed_;
     }
-    /// The window grows: vbufs were added here.
+    /// The window grows: vbufs were added here. The peer hears of it with the next packet.
     void widen(std::uint32_t vbufs) noexcept {
         window_ += vbufs;
         owed_ += vbufs;
+        owed_new_ += vbufs;
     }
     [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
     [[nodiscard]] std::uint32_t in_use() const noexcept { return in_use_; }
@@ -51,24 +61,35 @@ class CreditAccount {
     [[nodiscard]] std::uint16_t take_owed() noexcept {
         const std::uint32_t taken = std::min<std::uint32_t>(owed_, 0xFFFF);
         owed_ -= taken;
+        owed_new_ = std::min(owed_new_, owed_);
         return static_cast<std::uint16_t>(taken);
     }
+    /// The packet did not go after all.
+    void owe_again(std::uint16_t credits) noexcept { owed_ += credits; }
     /// What the peer can still send for certain without hearing from here.
     [[nodiscard]] std::uint32_t peer_has() const noexcept { return window_ - in_use_ - owed_; }
     [[nodiscard]] bool noop_due() const noexcept {
-        return owed_ != 0 && (2 * owed_ >= window_ || peer_has() <= preserve_);
+        return owed_ != 0 && (2 * (owed_ - owed_new_) >= window_ || peer_has() <= peer_preserve_);
     }
-    /// The peer has stopped or soon will, because messages nobody asked for hold its vbufs.
+    /// The peer has stopped or soon will, because messages nobody asked for hold its vbufs: it
+    /// can send no more data even when it has heard of all that is owed.
     [[nodiscard]] bool peer_starves() const noexcept {
-        return in_use_ != 0 && peer_has() <= preserve_;
+        return in_use_ != 0 && in_use_ + peer_preserve_ >= window_;
     }
 
   private:
+    [[nodiscard]] static std::uint32_t preserve_in(std::uint32_t window,
+                                                   std::uint32_t preserve) noexcept {
+        return window == 0 ? 0 : std::min(preserve, window - 1);
+    }
+
     std::uint32_t remote_ = 0;
     std::uint32_t window_ = 0;
-    std::uint32_t preserve_ = 0;
+    std::uint32_t preserve_ = 0;       // of the peer's vbufs
+    std::uint32_t peer_preserve_ = 0;  // of the vbufs here
     std::uint32_t in_use_ = 0;
     std::uint32_t owed_ = 0;
+    std::uint32_t owed_new_ = 0;  // of these: by widen(), no reason for a noop by half a window
 };
 
 }  // namespace via::mvich

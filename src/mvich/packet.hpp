@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The packets of the message layer, as they lie in vbufs and channels. Little-endian; docs/mpi.md
 // has the table. Every packet begins with a PacketHead, which also carries the credits that are
-// owed; what stands behind it depends on kind and flags, in the order of the fields of Packet.
+// owed; what stands behind it depends on kind and flags, one behind the other: data, id, total,
+// offset, protocol, address and handle, status, operation and datatype, remote pieces.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -18,22 +21,32 @@ namespace via::mvich {
 static_assert(std::endian::native == std::endian::little);
 
 enum class PacketKind : std::uint8_t {
-    Eager = 1,   ///< a whole message
-    Request,     ///< begins R3, RGET and RPUT
-    OkToSend,    ///< answers a Request: R3 goes ahead, or RPUT with where to
-    Data,        ///< a piece of an R3 message
-    Finish,      ///< RPUT: all is written. RGET: all is read. A Request that is not wanted.
-    Delivered,   ///< what an order_delivered waits for, and the end of a remote order
-    Noop,        ///< only brings credits
-    Word,        ///< for connection managers
+    Eager = 1,  ///< a whole message
+    Request,    ///< begins R3, RGET and RPUT
+    OkToSend,   ///< answers a Request: R3 goes ahead, or RPUT with where to
+    Data,       ///< a piece of an R3 message
+    Finish,     ///< RPUT: all is written. RGET: all is read. A Request that is not wanted.
+    Delivered,  ///< what an order_delivered waits for, and the end of a remote order
+    Noop,       ///< only brings credits
+    Word,       ///< for connection managers
 };
 
 /// What a message is for; the low three bits of PacketHead::flags in Eager and Request.
 enum class MessageClass : std::uint8_t {
-    Message, Tagged, Write, ReadRequest, ReadReply, Atomic, FetchAtomic, CompareAtomic,
+    Message,
+    Tagged,
+    Write,
+    ReadRequest,
+    ReadReply,
+    Atomic,
+    FetchAtomic,
+    CompareAtomic,
 };
 
 enum class Protocol : std::uint8_t { Eager, R3, Rget, Rput };
+[[nodiscard]] constexpr std::size_t index_of(Protocol protocol) noexcept {
+    return static_cast<std::size_t>(protocol);
+}
 
 inline constexpr std::uint8_t packet_class_mask = 0x07;
 inline constexpr std::uint8_t packet_has_data = 0x08;
@@ -42,8 +55,14 @@ inline constexpr std::uint8_t packet_wants_delivered = 0x10;
 /// Noop: all vbufs that the peer may use hold messages that nobody has asked for.
 inline constexpr std::uint8_t packet_starving = 0x20;
 
+/// Noop: the first packet in each direction. It says what packets its sender takes (`word`), and
+/// brings the first credits.
+inline constexpr std::uint8_t packet_hello = 0x40;
+
 /// Names an order under way at one end, in packets of both: index, and generation in the high half.
 using OrderId = std::uint64_t;
+/// Set in the names of receives, not of sends.
+inline constexpr OrderId receive_id_bit = OrderId{1} << 63;
 
 struct PacketHead {
     std::uint8_t kind = 0;
@@ -57,11 +76,13 @@ static_assert(sizeof(PacketHead) == 16);
 /// A packet taken apart. Fields that its kind does not have are zero.
 struct Packet {
     PacketHead head;
-    std::uint64_t data = 0;     ///< Eager, Request with packet_has_data
+    std::uint64_t data = 0;  ///< Eager, Request with packet_has_data
     /// Eager with packet_wants_delivered, every Request, and classes from Write on: the sender's.
     /// OkToSend: the receiver's.
     OrderId id = 0;
-    std::uint64_t total = 0;    ///< Request: bytes of the message. ReadRequest: bytes wanted
+    /// Request: bytes of the message. ReadRequest: bytes wanted. OkToSend: bytes that the receiver
+    /// has room for, which may be fewer than the message has.
+    std::uint64_t total = 0;
     std::uint64_t offset = 0;   ///< Data
     std::uint64_t address = 0;  ///< Request by RGET, OkToSend for RPUT
     std::uint32_t handle = 0;
@@ -85,7 +106,55 @@ inline constexpr std::size_t max_packet_head_bytes = 192;
 /// Writes all but the payload; the bytes written. `packet.payload` only tells its length.
 [[nodiscard]] std::size_t encode(const Packet& packet,
                                  std::span<std::byte, max_packet_head_bytes> to) noexcept;
-/// Nothing: no peer of this version writes such a thing. The payload lies in `bytes`.
+/// Nothing: no peer of this version writes such a thing. The payload lies in `bytes`, which a peer
+/// may be writing: all else is copied before it is looked at.
 [[nodiscard]] std::optional<Packet> decode(std::span<const std::byte> bytes) noexcept;
+
+/// The commonest packet by itself: Eager, of class Tagged, that wants no Delivered.
+struct EagerTagged {
+    std::uint64_t tag = 0;
+    std::uint64_t data = 0;
+    std::uint16_t credits = 0;
+    bool has_data = false;
+    std::span<const std::byte> payload;
+};
+inline constexpr std::size_t max_eager_tagged_head_bytes = 24;
+
+/// As encode(): all but the payload. Writes max_eager_tagged_head_bytes in any case.
+[[nodiscard]] inline std::size_t encode_eager_tagged(
+    const EagerTagged& packet, std::span<std::byte, max_eager_tagged_head_bytes> to) noexcept {
+    PacketHead head;
+    head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
+    head.flags = static_cast<std::uint8_t>(static_cast<std::uint8_t>(MessageClass::Tagged) |
+                                           (packet.has_data ? packet_has_data : 0));
+    head.credits = packet.credits;
+    head.bytes = static_cast<std::uint32_t>(packet.payload.size());
+    head.word = packet.tag;
+    std::memcpy(to.data(), &head, sizeof head);
+    std::memcpy(to.data() + sizeof head, &packet.data, sizeof packet.data);
+    return packet.has_data ? sizeof head + sizeof packet.data : sizeof head;
+}
+
+/// False: it is something else, or wrong; decode() knows.
+[[nodiscard]] inline bool decode_eager_tagged(std::span<const std::byte> bytes,
+                                              EagerTagged& packet) noexcept {
+    PacketHead head;
+    if (bytes.size() < sizeof head) return false;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // read once: a peer may be writing
+    if (head.kind != static_cast<std::uint8_t>(PacketKind::Eager) ||
+        (head.flags & ~packet_has_data) != static_cast<std::uint8_t>(MessageClass::Tagged))
+        return false;
+    packet.has_data = (head.flags & packet_has_data) != 0;
+    const std::size_t before_payload =
+        packet.has_data ? sizeof head + sizeof packet.data : sizeof head;
+    if (bytes.size() != before_payload + head.bytes) return false;
+    packet.tag = head.word;
+    packet.credits = head.credits;
+    packet.data = 0;
+    if (packet.has_data) std::memcpy(&packet.data, bytes.data() + sizeof head, sizeof packet.data);
+    packet.payload = bytes.subspan(before_payload);
+    return true;
+}
 
 }  // namespace via::mvich

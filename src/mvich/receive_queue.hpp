@@ -5,11 +5,12 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,27 +26,56 @@ struct Source {
     Peer peer = unknown_peer;
 };
 
-/// The iovecs of an order: few are kept in place.
+/// The iovecs of an order: few are kept in place. One that is used again keeps its memory.
 class PieceList {
   public:
     PieceList() = default;
     explicit PieceList(std::span<const iovec> pieces) { assign(pieces); }
-    void assign(std::span<const iovec> pieces);
+    /// Can throw std::bad_alloc, and is empty then.
+    void assign(std::span<const iovec> pieces) {
+        if (pieces.size() == 1) {
+            few_[0] = pieces[0];
+            count_ = 1;
+            bytes_ = pieces[0].iov_len;
+        } else {
+            assign_other(pieces);
+        }
+    }
     [[nodiscard]] std::span<const iovec> pieces() const noexcept {
-        return many_.empty() ? std::span<const iovec>(few_.data(), count_)
-                             : std::span<const iovec>(many_);
+        return {count_ <= few_.size() ? few_.data() : many_.data(), count_};
     }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
     /// Copies into [offset, ...) of the pieces as much as there is room for; the bytes copied.
-    std::size_t scatter(std::uint64_t offset, std::span<const std::byte> from) const noexcept;
+    std::size_t scatter(std::uint64_t offset, std::span<const std::byte> from) const noexcept {
+        if (count_ != 1) return scatter_over(offset, from);
+        const std::size_t bytes = in_only_piece(offset, from.size());
+        if (bytes != 0)
+            std::memcpy(static_cast<std::byte*>(few_[0].iov_base) + offset, from.data(), bytes);
+        return bytes;
+    }
     /// Copies out of [offset, ...).
-    std::size_t gather(std::uint64_t offset, std::span<std::byte> to) const noexcept;
+    std::size_t gather(std::uint64_t offset, std::span<std::byte> to) const noexcept {
+        if (count_ != 1) return gather_over(offset, to);
+        const std::size_t bytes = in_only_piece(offset, to.size());
+        if (bytes != 0)
+            std::memcpy(to.data(), static_cast<const std::byte*>(few_[0].iov_base) + offset, bytes);
+        return bytes;
+    }
 
   private:
+    void assign_other(std::span<const iovec> pieces);
+    std::size_t scatter_over(std::uint64_t offset, std::span<const std::byte> from) const noexcept;
+    std::size_t gather_over(std::uint64_t offset, std::span<std::byte> to) const noexcept;
+    [[nodiscard]] std::size_t in_only_piece(std::uint64_t offset,
+                                            std::size_t wanted) const noexcept {
+        const std::size_t room = few_[0].iov_len;
+        return offset >= room ? 0 : std::min<std::size_t>(room - offset, wanted);
+    }
+
     std::array<iovec, 2> few_{};
     std::size_t count_ = 0;
     std::uint64_t bytes_ = 0;
-    std::vector<iovec> many_;
+    std::vector<iovec> many_;  // more than fit into few_
 };
 
 struct PostedReceive {
@@ -57,10 +87,10 @@ struct PostedReceive {
     std::uint64_t tag = 0;
     std::uint64_t ignore = 0;
     PieceList pieces;
-    std::uint64_t used = 0;           ///< multi-receive: bytes given to messages
+    std::uint64_t used = 0;  ///< multi-receive: bytes given to messages
     std::uint64_t least_free = 0;
-    std::uint32_t messages = 0;       ///< multi-receive: under way in it
-    bool spent = false;               ///< multi-receive: no message is put into it any more
+    std::uint32_t messages = 0;  ///< multi-receive: under way in it
+    bool spent = false;          ///< multi-receive: no message is put into it any more
     Cookie cookie;
     Listener* listener = nullptr;
 };
@@ -74,7 +104,7 @@ struct UnexpectedMessage {
     std::uint64_t data = 0;
     bool has_data = false;
     bool wants_delivered = false;
-    OrderId id = 0;              ///< the sender's, if it has one
+    OrderId id = 0;  ///< the sender's, if it has one
     std::uint64_t total = 0;
     // Eager: the payload lies in a vbuf.
     Vbuf* vbuf = nullptr;
@@ -89,7 +119,6 @@ struct UnexpectedMessage {
 class ReceiveQueue {
   public:
     explicit ReceiveQueue(Listener* listener = nullptr) : listener_(listener) {}
-    ~ReceiveQueue();
     ReceiveQueue(const ReceiveQueue&) = delete;
     ReceiveQueue& operator=(const ReceiveQueue&) = delete;
 
@@ -97,20 +126,39 @@ class ReceiveQueue {
 
     /// The oldest receive for a message, taken out of the queue. One for many messages stays in it
     /// until it is spent: the caller accounts for the bytes it uses with use_of().
-    [[nodiscard]] PostedReceive* match(Space space, std::uint64_t tag, Peer source) noexcept;
-    /// Room for a message of `bytes` in a multi-receive that match() returned: the offset. The
-    /// receive is taken out of the queue when less than least_free is left behind it.
+    [[nodiscard]] PostedReceive* match(Space space, std::uint64_t tag, Peer source) noexcept {
+        PostedReceive* receive = posted(space).first;
+        while (receive != nullptr && !wants(*receive, tag, source))
+            receive = receive->next;
+        if (receive != nullptr && (receive->flags & order_multi_receive) == 0) take_out(*receive);
+        return receive;
+    }
+    /// Room for a message of `bytes` in a multi-receive that match() returned: the offset. A
+    /// message that is longer than what is left gets that. The receive is spent, and taken out of
+    /// the queue, when less than least_free is left behind the message, or nothing.
     [[nodiscard]] std::uint64_t use_of(PostedReceive& receive, std::uint64_t bytes) noexcept;
     /// Waits in the queue from now on.
-    PostedReceive& post(const ReceiveOrder& order);
-    /// Removes one from the queue that has this context and holds no messages under way.
+    PostedReceive& post(const ReceiveOrder& order) {
+        PostedReceive* receive = make(order);
+        posted(receive->space).append(*receive);
+        ++posted_count_;
+        return *receive;
+    }
+    /// Removes the oldest from the queue that has this context and holds no messages under way.
     [[nodiscard]] PostedReceive* cancel(const void* context) noexcept;
-    void destroy(PostedReceive* receive) noexcept;
-    /// A receive that is not in the queue.
+    /// One that is not in the queue.
+    void destroy(PostedReceive* receive) noexcept { receives_.give(*receive); }
+    /// A receive that is not in the queue. It lives until destroy(), or as long as the queue.
     [[nodiscard]] PostedReceive* make(const ReceiveOrder& order);
 
     /// The oldest message for a receive that nobody has claimed; it stays in the queue.
-    [[nodiscard]] UnexpectedMessage* find(const ReceiveOrder& order) noexcept;
+    [[nodiscard]] UnexpectedMessage* find(const ReceiveOrder& order) noexcept {
+        UnexpectedMessage* message = unexpected(order.space).first;
+        while (message != nullptr && !fits(*message, order))
+            message = message->next;
+        return message;
+    }
+    /// The oldest that was claimed with this context, which is not null.
     [[nodiscard]] UnexpectedMessage* find_claimed(const void* context) noexcept;
     UnexpectedMessage& add(const UnexpectedMessage& message);
     void remove(UnexpectedMessage& message) noexcept;  ///< takes it out and destroys it
@@ -127,28 +175,85 @@ class ReceiveQueue {
                 message = next;
             }
     }
-    /// Calls visit(receive) for each receive in the queue; visit may destroy it after it was
-    /// taken out.
-    [[nodiscard]] PostedReceive* first_posted(Space space) noexcept;
-    void take_out(PostedReceive& receive) noexcept;
+    /// The oldest of a space or null, for those who walk through the queue or empty it.
+    [[nodiscard]] PostedReceive* first_posted(Space space) noexcept { return posted(space).first; }
+    /// One that is in the queue.
+    void take_out(PostedReceive& receive) noexcept {
+        posted(receive.space).unlink(receive);
+        --posted_count_;
+    }
 
   private:
     template <class Node>
     struct List {
         Node* first = nullptr;
         Node* last = nullptr;
-        void append(Node& node) noexcept;
-        void unlink(Node& node) noexcept;
+        void append(Node& node) noexcept {
+            node.previous = last;
+            node.next = nullptr;
+            (last != nullptr ? last->next : first) = &node;
+            last = &node;
+        }
+        void unlink(Node& node) noexcept {
+            (node.previous != nullptr ? node.previous->next : first) = node.next;
+            (node.next != nullptr ? node.next->previous : last) = node.previous;
+        }
     };
+
+    /// Nodes that are used again and again, so that the hot path allocates nothing.
+    template <class Node>
+    class Pool {
+      public:
+        [[nodiscard]] Node& take() {
+            if (free_ == nullptr) grow();
+            Node& node = *free_;
+            free_ = node.next;
+            return node;
+        }
+        void give(Node& node) noexcept {
+            node.next = free_;
+            free_ = &node;
+        }
+
+      private:
+        static constexpr std::size_t nodes_per_slab = 32;
+        void grow() {
+            slabs_.push_back(std::make_unique<Node[]>(nodes_per_slab));
+            for (std::size_t i = nodes_per_slab; i-- != 0;)
+                give(slabs_.back()[i]);
+        }
+        std::vector<std::unique_ptr<Node[]>> slabs_;
+        Node* free_ = nullptr;
+    };
+
+    [[nodiscard]] static bool tags_agree(std::uint64_t one, std::uint64_t other,
+                                         std::uint64_t ignore) noexcept {
+        return ((one ^ other) & ~ignore) == 0;
+    }
+    [[nodiscard]] static bool wants(const PostedReceive& receive, std::uint64_t tag,
+                                    Peer source) noexcept {
+        return tags_agree(receive.tag, tag, receive.ignore) &&
+               (receive.from == source || receive.from == any_peer);
+    }
+    [[nodiscard]] static bool fits(const UnexpectedMessage& message,
+                                   const ReceiveOrder& order) noexcept {
+        return tags_agree(message.tag, order.tag, order.ignore) && message.claimed_by == nullptr &&
+               (order.from == any_peer || order.from == message.source->peer);
+    }
+    [[nodiscard]] List<PostedReceive>& posted(Space space) noexcept {
+        return posted_[static_cast<std::size_t>(space)];
+    }
+    [[nodiscard]] List<UnexpectedMessage>& unexpected(Space space) noexcept {
+        return unexpected_[static_cast<std::size_t>(space)];
+    }
 
     Listener* listener_;
     std::array<List<PostedReceive>, 2> posted_;
     std::array<List<UnexpectedMessage>, 2> unexpected_;
     std::size_t posted_count_ = 0;
     std::size_t unexpected_count_ = 0;
-    // Nodes that were used before; the hot path allocates nothing.
-    PostedReceive* free_receives_ = nullptr;
-    UnexpectedMessage* free_messages_ = nullptr;
+    Pool<PostedReceive> receives_;
+    Pool<UnexpectedMessage> messages_;
 };
 
 }  // namespace via::mvich

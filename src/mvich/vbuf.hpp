@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -29,10 +27,10 @@ class VbufRegion;
 struct alignas(VIP_DESCRIPTOR_ALIGNMENT) Vbuf {
     VIP_DESCRIPTOR descriptor;
     VbufRegion* region;
-    Vbuf* next;           ///< free list, or a list of its holder
-    void* owner;          ///< whoever posted it
-    std::uint32_t bytes;  ///< of `packet` in use
-    std::uint32_t handle; ///< of the region's memory: of descriptor and packet
+    Vbuf* next;                        ///< free list, or a list of its holder
+    void* owner;                       ///< whoever posted it
+    std::uint32_t bytes;               ///< of `packet` in use
+    std::uint32_t handle;              ///< of the region's memory: of descriptor and packet
     alignas(64) std::byte packet[64];  ///< as long as the pool says
 };
 
@@ -48,8 +46,9 @@ class VbufPool {
     VbufPool(const VbufPool&) = delete;
     VbufPool& operator=(const VbufPool&) = delete;
 
-    /// Null: no region can be added (their number, memory or registration); nothing has happened.
-    [[nodiscard]] Vbuf* take();
+    /// Its descriptor is zero when it is new, and as it was left when it was used before. Null: no
+    /// region can be added (their number, memory or registration); nothing has happened.
+    [[nodiscard]] Vbuf* take() noexcept;
     void give(Vbuf* vbuf) noexcept;
 
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
@@ -57,14 +56,20 @@ class VbufPool {
     [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
 
   private:
-    bool add_region();
+    bool add_region() noexcept;
     void remove_region(VbufRegion& region) noexcept;
+    // The regions that have free vbufs: those that are partly used before the one that is not.
+    void link_first(VbufRegion& region) noexcept;
+    void link_last(VbufRegion& region) noexcept;
+    void unlink(VbufRegion& region) noexcept;
 
     Registrar& registrar_;
     Geometry geometry_;
     std::vector<std::unique_ptr<VbufRegion>> regions_;
+    VbufRegion* first_ = nullptr;
+    VbufRegion* last_ = nullptr;
+    VbufRegion* idle_ = nullptr;  // the one that is wholly free
     std::size_t in_use_ = 0;
-    std::size_t idle_regions_ = 0;
 };
 
 }  // namespace via::mvich

@@ -8,6 +8,8 @@
 // the user agent calls it with the VI's lock held, except where noted.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -88,6 +90,38 @@ enum class EndpointEvent : std::uint32_t {
     OutOfMemory = 64,        ///< this end has no memory to go on
 };
 
+/// A received message looked at in place: in the channel's memory, or in a copy that lives as long
+/// as the call. The peer can write into the channel at any time: whoever uses the data copies first
+/// and checks then.
+struct FrameView {
+    const std::byte* data = nullptr;
+    std::uint32_t length = 0;
+    bool has_immediate = false;
+    std::uint32_t immediate = 0;
+};
+
+/// A layer above the VI that takes messages where they lie instead of posting receives for them.
+/// Only messages that lie in one piece are shown; all others go through posted receives as ever.
+class FrameSink {
+  public:
+    virtual ~FrameSink() = default;
+    /// A message, in the order of arrival. Called by a poll of the VI, of its completion queue or
+    /// of its state that the layer itself makes, with the VI's lock held: it may copy and note, but
+    /// calls nothing of this VI. True: taken. False: it stays, the poll ends, and the next poll
+    /// shows it again.
+    virtual bool frame(const FrameView& view) = 0;
+    /// On the service thread, with no lock held: there is news on the VI and the program does not
+    /// poll. The layer polls its VIs itself, in its own order of locks, as the service thread's
+    /// (PolledBy::Service) and until nothing moves: what came before the peer knew that it must
+    /// ring would be left otherwise. True: call again soon.
+    ///
+    /// Closing a VI waits for the end of this call. So it waits for no lock that is held while VIs
+    /// are closed: it tries to get it, and returns true if another has it.
+    virtual bool serve() = 0;
+    /// The VI went to the Error state. With the VI's lock held, on any thread: it only notes it.
+    virtual void broken() noexcept = 0;
+};
+
 /// Everything of one VI that user agent and NIC agent share.
 struct QueuePair {
     QueuePair(std::uint32_t small_ring, std::uint32_t low_water, std::uint32_t max_entries)
@@ -104,21 +138,15 @@ struct QueuePair {
     /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
     /// into the queue by itself.
     bool rings_receives = false;
+    /// Who takes messages in place, if the NIC agent can show them. Set before the endpoint is
+    /// made.
+    FrameSink* sink = nullptr;
 
     void report(EndpointEvent event) noexcept { events |= static_cast<std::uint32_t>(event); }
     [[nodiscard]] bool reliable() const noexcept { return local.reliability != unreliable; }
     [[nodiscard]] bool acknowledged() const noexcept {
         return local.reliability == reliable_reception;
     }
-};
-
-/// A received message looked at in place, in the channel's memory. The peer can write there:
-/// whoever uses it copies first and checks then.
-struct FrameView {
-    const std::byte* data = nullptr;
-    std::uint32_t length = 0;
-    bool has_immediate = false;
-    std::uint32_t immediate = 0;
 };
 
 /// Called by poll groups, sweeps and the service thread: progress one VI, with its lock taken by
@@ -152,6 +180,19 @@ class Endpoint {
         (void)data, (void)bytes, (void)in_kmem, (void)has_immediate, (void)immediate;
         return false;
     }
+    /// One message made of the pieces, whose lengths add up to `bytes`: true if it is on its way
+    /// and the memory free again, false if nothing has happened, because there is no room now or
+    /// something waits before it. Nothing completes on the send queue.
+    [[nodiscard]] virtual bool send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) {
+        (void)pieces, (void)bytes;
+        return false;
+    }
+    /// The longest message that send_gathered() takes in the end; 0: none on this connection.
+    [[nodiscard]] virtual std::uint32_t longest_gathered() const { return 0; }
+    /// Does a poll show messages to QueuePair::sink?
+    [[nodiscard]] virtual bool shows_frames() const { return false; }
+    /// Would a poll find something? For an endpoint that shows frames; it may say yes too often.
+    [[nodiscard]] virtual bool has_news() { return true; }
     /// Moves what can be moved in both directions, completes entries, reports events. Cheap when
     /// nothing is there. True if anything happened.
     virtual bool poll() = 0;
@@ -175,11 +216,6 @@ class Endpoint {
     [[nodiscard]] virtual Endpoint& carrier() noexcept { return *this; }
     /// The name of the device that was chosen, for people; empty: none was.
     [[nodiscard]] virtual std::string_view chosen_device() const noexcept { return {}; }
-
-    // Looking at frames in place, for layers that post no receives. A message that can not be
-    // shown in one piece is not shown; it goes through a posted receive.
-    [[nodiscard]] virtual bool peek(FrameView& view) = 0;
-    virtual void consume() = 0;
 };
 
 /// The endpoints of one completion queue, polled together. poll() costs a look at the active

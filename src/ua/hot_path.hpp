@@ -174,6 +174,27 @@ inline bool VirtualInterface::poll_for_program() {
     return carrier_->poll();
 }
 
+inline PacketOutcome VirtualInterface::send_packet(std::uint64_t expected,
+                                                   std::span<const iovec> pieces,
+                                                   std::uint32_t bytes) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected)) [[unlikely]]
+        return PacketOutcome::StaleHandle;
+    if (state_ != ViState::Connected) [[unlikely]]
+        return PacketOutcome::NotConnected;
+    return !send_failed_ && carrier_->send_gathered(pieces, bytes) ? PacketOutcome::Sent
+                                                                   : PacketOutcome::NoRoom;
+}
+
+inline bool VirtualInterface::poll_frames(std::uint64_t expected, PolledBy who) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected) || state_ != ViState::Connected) [[unlikely]]
+        return false;
+    if (!(who == PolledBy::Program ? poll_for_program() : carrier_->poll())) return false;
+    settle();
+    return true;
+}
+
 inline DoneOutcome VirtualInterface::take(Queue which, VIP_DESCRIPTOR*& descriptor) {
     na::WorkQueue& work = queue(which);
     if (!work.reapable()) {

@@ -326,7 +326,8 @@ base::Result<void> Nic::free(void* address, ka::MemoryHandle handle) {
 }
 
 base::Result<std::uint64_t> Nic::create_vi(const ka::EndpointAttributes& attributes,
-                                           CompletionQueue* send_cq, CompletionQueue* receive_cq) {
+                                           CompletionQueue* send_cq, CompletionQueue* receive_cq,
+                                           na::FrameSink* sink) {
     for (const CompletionQueue* cq : {send_cq, receive_cq})
         if (cq != nullptr && &cq->nic()->device() != device_)
             return base::Result<std::uint64_t>(base::Code::InvalidArgument,
@@ -342,7 +343,7 @@ base::Result<std::uint64_t> Nic::create_vi(const ka::EndpointAttributes& attribu
         return base::Result<std::uint64_t>(base::Code::OutOfResources,
                                            "this process has 32768 VIs already");
     base::Undo unused_handle([&] { vi_table().give_back(handle); });
-    auto opened = vi->open(shared_from_this(), handle, attributes, send_cq, receive_cq);
+    auto opened = vi->open(shared_from_this(), handle, attributes, send_cq, receive_cq, sink);
     if (!opened) return std::move(opened).error();
     unused_handle.keep();
     unused_tag.keep();

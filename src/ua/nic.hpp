@@ -65,7 +65,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
     // VIs and completion queues; handles as the program sees them.
     [[nodiscard]] base::Result<std::uint64_t> create_vi(const ka::EndpointAttributes& attributes,
                                                         CompletionQueue* send_cq,
-                                                        CompletionQueue* receive_cq);
+                                                        CompletionQueue* receive_cq,
+                                                        na::FrameSink* sink = nullptr);
     [[nodiscard]] base::Result<void> destroy_vi(VirtualInterface& vi, std::uint64_t handle);
     [[nodiscard]] base::Result<std::uint64_t> create_cq(std::uint32_t entries);
     [[nodiscard]] base::Result<void> destroy_cq(CompletionQueue& cq, std::uint64_t handle);

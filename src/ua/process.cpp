@@ -9,6 +9,7 @@
 #include "base/settings.hpp"
 #include "ua/notifications.hpp"
 #include "ua/tables.hpp"
+#include "ua/virtual_interface.hpp"
 
 namespace via::ua {
 namespace {
@@ -56,8 +57,11 @@ base::Result<void> Process::start() {
     agent_ = std::move(agent).value();
     publish_rmmt_epoch();
     [[maybe_unused]] const bool barrier = na::enable_asymmetric_barrier();
-    auto service =
-        base::EventLoop::create([this] { return tick(); }, tick_period, [] { call_handlers(); });
+    auto service = base::EventLoop::create([this] { return tick(); }, tick_period,
+                                           [this] {
+                                               if (serve_sinks()) look_after();
+                                               call_handlers();
+                                           });
     if (!service) return std::move(service).error();
     service_ = std::move(service).value();
     if (auto watched = service_->watch(doorbell_.event(), [this] { rung(); }); !watched)
@@ -134,8 +138,33 @@ bool Process::tick() {
         for (auto& [name, device] : devices_)
             again = device->service() || again;
     }
+    again = serve_sinks() || again;
     if (notifications_.load() != 0) serve_notifications();
     return reattach() || again;
+}
+
+void Process::serve_soon(VirtualInterface& vi) noexcept {
+    if (vi.to_be_served) return;
+    list_to_serve(vi);
+    service_->request_errand();
+}
+
+void Process::list_to_serve(VirtualInterface& vi) noexcept {
+    if (std::exchange(vi.to_be_served, true)) return;
+    vi.next_to_serve = std::exchange(to_serve_, &vi);
+}
+
+bool Process::serve_sinks() {
+    bool again = false;
+    VirtualInterface* next = std::exchange(to_serve_, nullptr);
+    while (VirtualInterface* vi = next) {
+        next = vi->next_to_serve;
+        vi->to_be_served = false;
+        if (!vi->serve_sink()) continue;
+        list_to_serve(*vi);
+        again = true;
+    }
+    return again;
 }
 
 void Process::publish_rmmt_epoch() noexcept {

@@ -19,6 +19,8 @@
 
 namespace via::ua {
 
+class VirtualInterface;
+
 class Process {
   public:
     /// The one of this process, made if need be. A forked child gets its own.
@@ -40,6 +42,10 @@ class Process {
     /// service thread calls the handlers. The caller may hold a VI's lock.
     void call_handlers_soon() noexcept { service_->request_errand(); }
 
+    /// The sink of this VI is served when no lock is held, and again while it asks for it. On the
+    /// service thread only; the caller may hold the VI's lock.
+    void serve_soon(VirtualInterface& vi) noexcept;
+
     /// Handlers of Notify calls that wait.
     void notification_armed() noexcept { notifications_.fetch_add(1); }
     void notification_served() noexcept { notifications_.fetch_sub(1); }
@@ -52,12 +58,15 @@ class Process {
     void watch_agent();
     void follow_wishes();
     bool reattach();
+    void list_to_serve(VirtualInterface& vi) noexcept;
+    bool serve_sinks();
 
     na::Doorbell doorbell_;
     base::Nanoseconds spin_ = 0;
     std::unique_ptr<ka::AgentClient> agent_;
     std::unique_ptr<base::EventLoop> service_;
     std::atomic<std::uint32_t> notifications_{0};
+    VirtualInterface* to_serve_ = nullptr;  ///< the service thread's
     int watched_socket_ = -1;
     base::Nanoseconds next_attach_ = 0;
     int attach_attempts_ = 0;

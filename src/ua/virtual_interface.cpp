@@ -75,7 +75,8 @@ struct SegmentCopy {
 
 base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_t own_handle,
                                           const ka::EndpointAttributes& attributes,
-                                          CompletionQueue* send_cq, CompletionQueue* receive_cq) {
+                                          CompletionQueue* send_cq, CompletionQueue* receive_cq,
+                                          na::FrameSink* sink) {
     const base::Settings& settings = base::Settings::get();
     const auto small_ring = static_cast<std::uint32_t>(settings.number("VIA_PD_SMALL_RING"));
     auto queues = std::make_unique<na::QueuePair>(
@@ -83,6 +84,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
         std::min(static_cast<std::uint32_t>(settings.number("VIA_PD_LOW_WATER")), small_ring - 1),
         nic->max_descriptors());
     queues->local = attributes;
+    queues->sink = sink;
     const na::EndpointGroups groups{send_cq != nullptr ? send_cq->group() : nullptr,
                                     receive_cq != nullptr ? receive_cq->group() : nullptr};
     auto agent_vi = nic->process().agent().create_vi();
@@ -153,6 +155,7 @@ bool VirtualInterface::force_close(std::uint64_t expected) {
     std::uint64_t pending_peer = 0;
     CompletionQueue* queues_of_completions[2];
     bool in_use;
+    bool has_sink;
     {
         const base::BiasedGuard guard(lock_);
         if (expected == 0 || !is(expected)) return false;
@@ -165,7 +168,10 @@ bool VirtualInterface::force_close(std::uint64_t expected) {
         // A thread that is inside the device to connect the endpoint finishes this when it is back.
         in_use = connecting();
         if (in_use) orphan_ = expected;
+        has_sink = queues_->sink != nullptr;
     }
+    // It may be in the sink now.
+    if (has_sink) nic_->process().service().finish_running();
     if (pending_peer != 0) nic_->device().peer_cancel(pending_peer);
     for (auto& list : notifications_) {
         const std::size_t cancelled = list.clear();
@@ -489,6 +495,9 @@ void VirtualInterface::handle_events() {
 void VirtualInterface::enter_error() {
     endpoint_->disconnect();
     apply(ViEvent::ConnectionLost);
+    if (queues_->sink == nullptr) return;
+    queues_->sink->broken();
+    serve_sink_soon();
 }
 
 void VirtualInterface::apply(ViEvent event) {
@@ -505,6 +514,42 @@ void VirtualInterface::apply(ViEvent event) {
     harvest(Queue::Send);
     harvest(Queue::Receive);
     break_wanted_ = false;
+}
+
+/// The layer has to see what the service thread found. What its own threads find it knows.
+void VirtualInterface::serve_sink_soon() {
+    Process& process = nic_->process();
+    if (queues_->sink == nullptr || !process.service().on_loop_thread()) return;
+    polls_when_to_serve_ = program_polls();
+    process.serve_soon(*this);
+}
+
+bool VirtualInterface::serve_sink() {
+    // The program polls again; it comes back to this when it stops.
+    const std::uint64_t polls = program_polls();
+    if (std::exchange(polls_when_to_serve_, polls) != polls) return true;
+    na::FrameSink* sink;
+    {
+        const base::BiasedGuard guard(lock_);
+        // Closed; or, since then, another VI, which can be served as well.
+        if (handle.load(std::memory_order_relaxed) == 0 || queues_->sink == nullptr) return false;
+        sink = queues_->sink;
+    }
+    try {
+        return sink->serve();
+    } catch (const std::bad_alloc&) {
+        return true;
+    }
+}
+
+bool VirtualInterface::shows_frames(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    return is(expected) && state_ == ViState::Connected && carrier_->shows_frames();
+}
+
+std::uint32_t VirtualInterface::longest_packet(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    return is(expected) && state_ == ViState::Connected ? carrier_->longest_gathered() : 0;
 }
 
 void VirtualInterface::take_from_service() {
@@ -574,7 +619,8 @@ bool VirtualInterface::progress(bool nudge_peer) {
         // Arrivals wake the program's own threads; there is nothing to take over.
         if (sleepers_ != 0 || (send_cq_ != nullptr && send_cq_->sleepers() != 0) ||
             (receive_cq_ != nullptr && receive_cq_->sleepers() != 0)) {
-            carrier_->poll();
+            if (carrier_->shows_frames()) return leave_to_sink();
+            if (carrier_->poll()) serve_sink_soon();
             settle();
             return state_ == ViState::Connected && carrier_->unfinished();
         }
@@ -584,20 +630,35 @@ bool VirtualInterface::progress(bool nudge_peer) {
             if (receive_cq_ != nullptr) receive_cq_->leave_to_service();
         }
         carrier_->arm(na::Wakes::Service);
+        if (carrier_->shows_frames()) {
+            const bool unfinished = leave_to_sink();
+            if (unfinished) carrier_->nudge();
+            return unfinished;
+        }
     }
     // One poll takes a few frames. What came before the peer could see that it must ring would stay
     // where it is if the service thread did not go on.
     int polls_left = nudge_peer ? most_polls_of_service : 1;
     bool moved = true;
+    bool moved_any = false;
     while (moved && polls_left-- > 0 && state_ == ViState::Connected) {
         moved = carrier_->poll();
+        moved_any = moved_any || moved;
         settle();
     }
+    if (moved_any && queues_->sink != nullptr) serve_sink_soon();
     const bool unfinished = state_ == ViState::Connected && carrier_->unfinished();
     if (nudge_peer && unfinished) carrier_->nudge();
     // The poll group's thread may go to sleep and leave the rest to the service thread.
     if (!nudge_peer && unfinished) nic_->process().look_after();
     return unfinished || (nudge_peer && moved && state_ == ViState::Connected);
+}
+
+/// The service thread shows no frames under the VI's lock: it asks the layer to poll. True:
+/// unfinished.
+bool VirtualInterface::leave_to_sink() {
+    if (carrier_->has_news()) serve_sink_soon();
+    return carrier_->unfinished();
 }
 
 std::uint64_t VirtualInterface::program_polls() const noexcept {
@@ -863,7 +924,7 @@ void VirtualInterface::serve_notifications() {
                 const base::BiasedGuard guard(lock_);
                 own = handle.load(std::memory_order_relaxed);
                 if (own == 0 || notifications_[index_of(which)].empty()) break;
-                if (state_ == ViState::Connected) {
+                if (state_ == ViState::Connected && !carrier_->shows_frames()) {
                     carrier_->arm(na::Wakes::Service);
                     service_owned_.store(true, std::memory_order_relaxed);
                     carrier_->poll();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/biased_lock.hpp"
@@ -39,6 +40,17 @@ enum class PostOutcome : std::uint8_t {
     StaleHandle,
 };
 
+enum class PacketOutcome : std::uint8_t {
+    Sent,
+    NoRoom,  ///< now, or because something waits before it; nothing tells when there is
+    NotConnected,
+    StaleHandle,
+};
+
+/// On whose behalf a layer polls: by a program's call, or in FrameSink::serve(). The service thread
+/// is woken by arrivals only until the program polls.
+enum class PolledBy : std::uint8_t { Program, Service };
+
 struct ViSnapshot {
     ViState state = ViState::Idle;
     ka::EndpointAttributes attributes;
@@ -53,7 +65,8 @@ class VirtualInterface final : public na::EndpointOwner {
     /// A new VI in a free slot. The handle is published by the caller afterwards.
     [[nodiscard]] base::Result<void> open(std::shared_ptr<Nic> nic, std::uint64_t own_handle,
                                           const ka::EndpointAttributes& attributes,
-                                          CompletionQueue* send_cq, CompletionQueue* receive_cq);
+                                          CompletionQueue* send_cq, CompletionQueue* receive_cq,
+                                          na::FrameSink* sink = nullptr);
     /// InvalidState: not Idle. OutOfResources: descriptors not taken back yet.
     [[nodiscard]] base::Result<void> close(std::uint64_t expected);
     /// For VipCloseNic: whatever the state, and without touching the program's memory.
@@ -73,6 +86,21 @@ class VirtualInterface final : public na::EndpointOwner {
     /// NotDone: the deadline passed.
     [[nodiscard]] DoneOutcome wait(std::uint64_t expected, Queue queue, base::Deadline deadline,
                                    VIP_DESCRIPTOR*& descriptor);
+
+    // For a layer that gave the VI a sink. When the VI is closed, the sink is not called any more.
+    /// Are messages of the connection shown to the sink, as far as they lie in one piece?
+    [[nodiscard]] bool shows_frames(std::uint64_t expected);
+    /// A message made of the pieces, whose lengths add up to `bytes`; their memory need not be
+    /// registered and is free again. Nothing completes.
+    [[nodiscard]] PacketOutcome send_packet(std::uint64_t expected, std::span<const iovec> pieces,
+                                            std::uint32_t bytes);
+    /// The longest packet that finds room in the end; 0: none, packets must be posted.
+    [[nodiscard]] std::uint32_t longest_packet(std::uint64_t expected);
+    /// Looks for arrivals and completions. True if anything happened.
+    bool poll_frames(std::uint64_t expected, PolledBy who = PolledBy::Program);
+    /// On the service thread, with no lock held: what serve_soon() asked for.
+    [[nodiscard]] bool serve_sink();
+
     [[nodiscard]] bool has_completion_queue(Queue queue) const noexcept {
         return (queue == Queue::Send ? send_cq_ : receive_cq_) != nullptr;
     }
@@ -107,6 +135,10 @@ class VirtualInterface final : public na::EndpointOwner {
     void serve_notifications();
 
     bool progress(bool nudge_peer = false) override;
+
+    // The service thread's list of those whose sinks are to be served (Process::serve_soon).
+    VirtualInterface* next_to_serve = nullptr;
+    bool to_be_served = false;
 
     [[nodiscard]] const std::shared_ptr<Nic>& nic() const noexcept { return nic_; }
 
@@ -168,6 +200,8 @@ class VirtualInterface final : public na::EndpointOwner {
     [[gnu::always_inline, nodiscard]] DoneOutcome done_of(std::uint64_t expected,
                                                           VIP_DESCRIPTOR*& descriptor);
     void take_from_service();
+    void serve_sink_soon();
+    [[nodiscard]] bool leave_to_sink();
     [[gnu::always_inline]] bool poll_for_program();
     [[nodiscard]] std::uint64_t program_polls() const noexcept;
     [[nodiscard]] base::Result<void> begin_connect(std::uint64_t expected);
@@ -188,6 +222,7 @@ class VirtualInterface final : public na::EndpointOwner {
     std::array<std::atomic<const CompletionQueue*>, 2> polled_queues_{};
     std::atomic<bool> service_owned_{true};
     std::uint64_t polls_seen_by_service_ = 0;  ///< of the VI and its completion queues
+    std::uint64_t polls_when_to_serve_ = 0;    ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
     bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection
     bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested

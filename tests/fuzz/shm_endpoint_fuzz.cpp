@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fuzz/script.hpp"
+#include "na/shm/noting_sink.hpp"
 #include "na/shm/test_host.hpp"
 
 using namespace via;
@@ -35,11 +36,12 @@ struct World : ExposedMemory {
 };
 
 void run(World& world, Script script) {
-    const auto level = 1U << (script.take<std::uint8_t>() % 3);
-    TestVi victim(world.process, level);
+    const auto choices = script.take<std::uint8_t>();
+    TestVi victim(world.process, 1U << (choices % 3));
+    NotingSink sink;
+    if ((choices & 0x80) != 0) victim.queues.sink = &sink;
     RawPeer peer(world.host, victim);
     require(peer.connect().ok());
-    na::FrameView view;
     na::shm::RingChunk last_chunk;
     for (int steps = 0; steps < 400 && script.more(); ++steps) {
         switch (script.take<std::uint8_t>() % 12) {
@@ -123,8 +125,7 @@ void run(World& world, Script script) {
                 break;
             }
             case 9:
-                if (victim.endpoint->peek(view) && (script.take<std::uint8_t>() & 1) != 0)
-                    victim.endpoint->consume();
+                sink.refusals = script.take<std::uint8_t>() % 4;
                 break;
             case 10:
                 victim.endpoint->arm(static_cast<na::Wakes>(script.take<std::uint8_t>() % 3));

@@ -58,8 +58,6 @@ class ScriptedEndpoint final : public na::Endpoint {
     void nudge() override { ++nudges_; }
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override { return 4711; }
-    [[nodiscard]] bool peek(na::FrameView&) override { return false; }
-    void consume() override {}
 
   private:
     friend class ScriptedDevice;

@@ -35,8 +35,14 @@ class AutoEndpoint final : public Endpoint {
     [[nodiscard]] bool unfinished() const override { return chosen_->unfinished(); }
     void nudge() override { chosen_->nudge(); }
     [[nodiscard]] std::int32_t peer_pid() const override { return chosen_->peer_pid(); }
-    [[nodiscard]] bool peek(FrameView& view) override { return chosen_->peek(view); }
-    void consume() override { chosen_->consume(); }
+    [[nodiscard]] bool send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) override {
+        return chosen_->send_gathered(pieces, bytes);
+    }
+    [[nodiscard]] std::uint32_t longest_gathered() const override {
+        return chosen_->longest_gathered();
+    }
+    [[nodiscard]] bool shows_frames() const override { return chosen_->shows_frames(); }
+    [[nodiscard]] bool has_news() override { return chosen_->has_news(); }
 
   private:
     std::unique_ptr<Endpoint> local_;

@@ -33,8 +33,6 @@ class NetEndpoint final : public Endpoint {
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override { return 0; }
     [[nodiscard]] base::Result<void> set_link_policy(std::string_view policy) override;
-    [[nodiscard]] bool peek(FrameView&) override { return false; }
-    void consume() override {}
 
     /// What is offered to a peer: ports that are open and wait for their other ends.
     struct Prepared {

@@ -91,6 +91,9 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     remote_region_cache_ = {};
     remote_arena_ = ka::no_arena;
     sends_at_once_ = settings_.inline_frames && !queues_.acknowledged();
+    takes_plainly_ = sends_at_once_ && queues_.sink == nullptr;
+    shows_plainly_ = queues_.sink != nullptr && !queues_.acknowledged();
+    gathers_ = !queues_.acknowledged();
     queues_.shares_core.store(false, std::memory_order_relaxed);
 
     outbox_ = false;
@@ -155,6 +158,7 @@ void ShmEndpoint::nudge() {
 
 void ShmEndpoint::disconnect() {
     sends_at_once_ = false;
+    gathers_ = false;
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
     writer_->control().producer.state.store(static_cast<std::uint32_t>(EndState::Closed),
                                             std::memory_order_release);

@@ -49,14 +49,18 @@ class ShmEndpoint final : public Endpoint {
     void ring_send() override;
     [[nodiscard]] bool send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
                                     bool has_immediate, std::uint32_t immediate) override;
+    [[nodiscard]] bool send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) override;
+    [[nodiscard]] std::uint32_t longest_gathered() const override {
+        return gathers_ ? writer_->longest_chunk() : 0;
+    }
+    [[nodiscard]] bool shows_frames() const override { return queues_.sink != nullptr; }
+    [[nodiscard]] bool has_news() override;
     bool poll() override;
     void arm(Wakes wakes) override;
     [[nodiscard]] bool unfinished() const override;
     void nudge() override;
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override { return peer_ ? peer_->pid() : 0; }
-    [[nodiscard]] bool peek(FrameView& view) override;
-    void consume() override;
 
     // For the poll group and the device.
     [[nodiscard]] bool live() const noexcept {
@@ -168,6 +172,8 @@ class ShmEndpoint final : public Endpoint {
     [[gnu::noinline, nodiscard]] bool send_chunk_at_once(const void* data, std::uint32_t bytes,
                                                          bool has_immediate,
                                                          std::uint32_t immediate);
+    [[gnu::noinline, nodiscard]] bool send_gathered_chunk(std::span<const iovec> pieces,
+                                                          std::uint32_t bytes);
     [[gnu::always_inline, nodiscard]] bool finish_at_once(std::uint32_t bytes,
                                                           base::DataPath path) noexcept;
     bool start_next();
@@ -206,6 +212,9 @@ class ShmEndpoint final : public Endpoint {
     [[gnu::always_inline, nodiscard]] bool take_small_message(std::uint64_t word);
     [[gnu::noinline]] bool take_whole_chunk(std::uint64_t word);
     [[gnu::noinline]] bool poll_thoroughly();
+    enum class Shown : std::uint8_t { Taken, Refused, NotShown };
+    [[gnu::always_inline, nodiscard]] Shown show(const FrameHeader& frame);
+    [[gnu::noinline]] bool show_frames();
     bool take_frames();
     bool handle_inline(const FrameHeader& frame);
     bool handle_unusual_inline(const FrameHeader& frame);
@@ -269,6 +278,9 @@ class ShmEndpoint final : public Endpoint {
     base::ViCounters* counters_ = nullptr;  ///< the queue pair's, at hand
     bool fence_needed_ = true;
     bool sends_at_once_ = false;  ///< small sends go inline and are done when they are gone
+    bool takes_plainly_ = false;  ///< the same at the other end, into posted receives
+    bool shows_plainly_ = false;  ///< or to the sink
+    bool gathers_ = false;        ///< send_gathered() works
     std::uint32_t chunk_bytes_ = 0;
 
     bool outbox_ = false;     ///< acknowledgements, answers or read data wait to be sent
@@ -293,9 +305,6 @@ class ShmEndpoint final : public Endpoint {
     Incoming incoming_;
     IncomingRdma incoming_rdma_;
     std::uint32_t idle_polls_ = 0;
-    FrameHeader peeked_;
-    RingChunk peeked_chunk_;
-    std::array<std::byte, max_inline_bytes> peeked_payload_;
 };
 
 }  // namespace via::na::shm

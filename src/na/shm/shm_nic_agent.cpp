@@ -85,7 +85,8 @@ void ShmNicAgent::collect_marks(bool visit_all) {
             registry_.visit(bit, doorbell_endpoints, [&](ShmEndpoint& endpoint) {
                 endpoint.rung();
                 endpoint.wake_groups();
-                if (visit_all) endpoint.owner().progress();
+                // service() comes to all of them, but only it leaves the frames to their layer.
+                if (visit_all && !endpoint.shows_frames()) endpoint.owner().progress();
             });
         }
     }
@@ -158,6 +159,13 @@ void ShmNicAgent::peer_died(std::weak_ptr<PeerProcess> weak) {
 
 void ShmNicAgent::end_of(ShmEndpoint& endpoint) {
     endpoint.peer_died();
+    if (endpoint.shows_frames()) {
+        // Only its layer may look at what the peer had published.
+        endpoint.rung();
+        endpoint.wake_groups();
+        service_.start_ticking();
+        return;
+    }
     // The owner drains what the peer had published before it sees the end.
     for (int i = 0; i < 4096 && endpoint.live(); ++i)
         endpoint.owner().progress();

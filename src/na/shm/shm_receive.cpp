@@ -44,7 +44,7 @@ bool ShmEndpoint::check_local(const PhysicalDescriptor& pd, std::uint32_t right)
 inline std::byte* ShmEndpoint::plain_target(std::uint32_t bytes) noexcept {
     PhysicalDescriptor head;
     PhysicalDescriptor segment;
-    if (incoming_.active || !sends_at_once_ || !queues_.receive.front_pair(head, segment) ||
+    if (incoming_.active || !takes_plainly_ || !queues_.receive.front_pair(head, segment) ||
         bytes > head.length) [[unlikely]]
         return nullptr;
     const ka::Region* region = region_cache_.hit(rmmt_, segment.handle);
@@ -100,6 +100,58 @@ bool ShmEndpoint::take_whole_chunk(std::uint64_t word) {
     return true;
 }
 
+/// A message that lies in one piece, for the sink. NotShown: nothing has happened, and it is
+/// handled as if there were no sink.
+inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
+    if (incoming_.active) return Shown::NotShown;
+    FrameView view;
+    view.has_immediate = (frame.flags & frame_immediate) != 0;
+    view.immediate = frame.argument;
+    auto path = base::DataPath::Inline;
+    // There are tags between the cells, so a frame's payload is shown as a copy.
+    alignas(cell_bytes) std::array<std::byte, max_inline_bytes> payload;
+    if (frame.kind == FrameKind::Inline) {
+        reader_->read_payload(payload.data(), frame.length);
+        view.data = payload.data();
+        view.length = frame.length;
+        if (!queues_.sink->frame(view)) return Shown::Refused;
+    } else {
+        if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 ||
+            frame.length != sizeof(ChunkNotice))
+            return Shown::NotShown;
+        const auto notice = std::bit_cast<ChunkNotice>(reader_->small_payload());
+        view.data = reader_->chunk(notice.chunk);
+        view.length = notice.chunk.bytes;
+        if (view.data == nullptr || notice.total != view.length) return Shown::NotShown;
+        if (!queues_.sink->frame(view)) return Shown::Refused;
+        reader_->chunk_done(notice.chunk);
+        path = base::DataPath::Ring;
+    }
+    reader_->advance(frame);
+    base::ViCounters& counters = *counters_;
+    counters.received_messages[static_cast<std::size_t>(path)].add();
+    counters.received_bytes.add(view.length);
+    idle_polls_ = 0;
+    acknowledge(0);
+    return Shown::Taken;
+}
+
+/// What the poll of a sink's layer does that finds something.
+bool ShmEndpoint::show_frames() {
+    try {
+        for (int shown = 0; shown < frames_per_poll; ++shown) {
+            FrameHeader frame;
+            const auto result =
+                reader_->look(frame) == ChannelReader::Look::Frame ? show(frame) : Shown::NotShown;
+            if (result == Shown::Refused) return shown != 0;
+            if (result == Shown::NotShown) return shown != 0 || poll_thoroughly();
+        }
+    } catch (const std::bad_alloc&) {
+        give_up();
+    }
+    return true;
+}
+
 /// What a polling program executes all the time: nothing there, or a message of the common kinds.
 /// It calls nothing that it returns from, so that it saves no registers.
 bool ShmEndpoint::poll() {
@@ -111,6 +163,7 @@ bool ShmEndpoint::poll() {
         if (!busy && there == static_cast<std::uint64_t>(FrameKind::Inline) &&
             take_small_message(word)) [[likely]]
             return true;
+        if (!busy && shows_plainly_) return show_frames();
         if (!busy && there == static_cast<std::uint64_t>(FrameKind::First))
             return take_whole_chunk(word);
         return poll_thoroughly();
@@ -154,6 +207,11 @@ bool ShmEndpoint::take_frames() {
         if (look == ChannelReader::Look::Nonsense) [[unlikely]] {
             violation("a frame header that nobody can have written");
             return true;
+        }
+        if (queues_.sink != nullptr) {
+            const Shown result = show(frame);
+            if (result == Shown::Taken) continue;
+            if (result == Shown::Refused) return handled != 0;
         }
         // The program gets the chance to post a receive between two messages of one poll.
         if (handled != 0 && is_message(frame.kind) && !queues_.receive.has_work()) return true;
@@ -495,47 +553,12 @@ void ShmEndpoint::give_up() noexcept {
     queues_.report(EndpointEvent::OutOfMemory);
 }
 
-bool ShmEndpoint::peek(FrameView& view) {
-    if (!live() || halted_ || incoming_.active) return false;
-    FrameHeader frame;
-    for (;;) {
-        const auto look = reader_->look(frame);
-        if (look == ChannelReader::Look::Nothing) return false;
-        if (look == ChannelReader::Look::Nonsense) {
-            violation("a frame header that nobody can have written");
-            return false;
-        }
-        if (is_message(frame.kind)) break;
-        if (!handle(frame)) return false;
-    }
-    peeked_ = frame;
-    peeked_chunk_ = {};
-    view.has_immediate = (frame.flags & frame_immediate) != 0;
-    view.immediate = frame.argument;
-    if (frame.kind == FrameKind::Inline) {
-        reader_->read_payload(peeked_payload_.data(), frame.length);
-        view.data = peeked_payload_.data();
-        view.length = frame.length;
-        return true;
-    }
-    if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 ||
-        frame.length != sizeof(ChunkNotice))
-        return false;
-    peeked_chunk_ = notice_of<ChunkNotice>(frame).chunk;
-    view.data = reader_->chunk(peeked_chunk_);
-    view.length = peeked_chunk_.bytes;
-    return view.data != nullptr;
-}
-
-void ShmEndpoint::consume() {
-    const bool ring = peeked_chunk_.bytes != 0;
-    const std::uint32_t bytes = ring ? peeked_chunk_.bytes : peeked_.length;
-    if (ring) reader_->chunk_done(peeked_chunk_);
-    reader_->advance(peeked_);
-    const auto path = ring ? base::DataPath::Ring : base::DataPath::Inline;
-    queues_.counters->received_messages[static_cast<std::size_t>(path)].add();
-    queues_.counters->received_bytes.add(bytes);
-    acknowledge(0);
+bool ShmEndpoint::has_news() {
+    return live() &&
+           (reader_->arrival_visible() || halted_ || outbox_ || unfinished() ||
+            rung_.load(std::memory_order_relaxed) || peer_gone_.load(std::memory_order_relaxed) ||
+            reader_->control().producer.state.load(std::memory_order_relaxed) !=
+                static_cast<std::uint32_t>(EndState::Open));
 }
 
 }  // namespace via::na::shm

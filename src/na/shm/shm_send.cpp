@@ -55,6 +55,42 @@ bool ShmEndpoint::send_chunk_at_once(const void* data, std::uint32_t bytes, bool
     return finish_at_once(bytes, base::DataPath::Ring);
 }
 
+bool ShmEndpoint::send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) {
+    if (!gathers_ || outbox_ || queues_.send.has_unstarted()) [[unlikely]]
+        return false;
+    if (bytes > max_inline_bytes || (!settings_.inline_frames && bytes != 0))
+        return send_gathered_chunk(pieces, bytes);
+    if (!writer_->reserve(bytes)) [[unlikely]]
+        return false;
+    std::byte gathered[max_inline_bytes];
+    std::byte* to = gathered;
+    for (const iovec& piece : pieces) {
+        copy_small(to, static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
+        to += piece.iov_len;
+    }
+    writer_->publish(FrameKind::Inline, 0, gathered, bytes, 0);
+    return finish_at_once(bytes, base::DataPath::Inline);
+}
+
+/// The same through the byte ring, in one chunk whatever its size: the receiver sees it in place.
+bool ShmEndpoint::send_gathered_chunk(std::span<const iovec> pieces, std::uint32_t bytes) {
+    if (bytes > writer_->longest_chunk()) return false;
+    const auto place = writer_->find_place(bytes);
+    if (place.at == nullptr || !writer_->reserve(sizeof(ChunkNotice))) {
+        counters_->send_stalls.add();
+        return false;
+    }
+    std::byte* to = place.at;
+    for (const iovec& piece : pieces) {
+        if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
+        to += piece.iov_len;
+    }
+    writer_->take_place(place);
+    const ChunkNotice notice{place.chunk, bytes};
+    writer_->publish(FrameKind::First, frame_final, &notice, sizeof notice, 0);
+    return finish_at_once(bytes, base::DataPath::Ring);
+}
+
 inline bool ShmEndpoint::finish_at_once(std::uint32_t bytes, base::DataPath path) noexcept {
     base::ViCounters& counters = *counters_;
     counters.sent_messages[static_cast<std::size_t>(path)].add();

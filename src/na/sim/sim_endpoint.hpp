@@ -30,8 +30,6 @@ class SimEndpoint final : public Endpoint {
     void nudge() override {}
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override;
-    [[nodiscard]] bool peek(FrameView&) override { return false; }
-    void consume() override {}
 
     [[nodiscard]] World& world() noexcept { return *world_; }
     [[nodiscard]] std::uint32_t host() const noexcept { return host_; }

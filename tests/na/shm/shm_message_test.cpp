@@ -457,8 +457,9 @@ TEST_P(ShmMessage, NotConnectedEndpointsDoNothing) {
     c.endpoint->arm(na::Wakes::Nobody);
     c.endpoint->nudge();
     c.endpoint->disconnect();
-    na::FrameView view;
-    EXPECT_FALSE(c.endpoint->peek(view));
+    const iovec piece{nullptr, 0};
+    EXPECT_FALSE(c.endpoint->send_gathered({&piece, 1}, 0));
+    EXPECT_EQ(c.endpoint->longest_gathered(), 0U);
     EXPECT_EQ(a.endpoint->peer_pid(), getpid());
 }
 
@@ -519,79 +520,6 @@ TEST_P(ShmMessage, NudgeAndDisconnectWakeThePeersServiceThread) {
     a.disconnect();
     EXPECT_GT(service_rings(right), 0U);
     EXPECT_NE(marks_of(right), 0U);
-}
-
-// ---- In place -----------------------------------------------------------------------------------
-
-TEST_P(ShmMessage, CanBeLookedAtInPlace) {
-    const std::uint32_t chunk =
-        std::min(settings().chunk_bytes, settings().geometry.ring_bytes() / 4);
-    const TestMemory source(left, chunk);
-    std::uint64_t seen = 0;
-    const auto before = b.counters.received_bytes.get();
-    std::uint64_t bytes_sent = 0;
-    for (const std::uint32_t bytes : {0U, 1U, 8U, in_frame, in_frame + 1, 200U, chunk}) {
-        SCOPED_TRACE(bytes);
-        if (bytes >= settings().single_copy_bytes && cma_works()) continue;
-        fill_pattern(source.span(), bytes);
-        a.post_send(bytes == 0 ? Pieces{} : Pieces{source.pd(0, bytes)}, {.immediate = bytes});
-        na::FrameView view;
-        ASSERT_TRUE(b.endpoint->peek(view));
-        ASSERT_TRUE(b.endpoint->peek(view)) << "looking changes nothing";
-        EXPECT_EQ(view.length, bytes);
-        EXPECT_TRUE(view.has_immediate);
-        EXPECT_EQ(view.immediate, bytes);
-        EXPECT_EQ(matching_bytes({view.data, view.length}, bytes), bytes);
-        b.endpoint->consume();
-        EXPECT_FALSE(b.endpoint->peek(view));
-        ++seen;
-        bytes_sent += bytes;
-    }
-    EXPECT_EQ(b.counters.received_bytes.get() - before, bytes_sent);
-    ASSERT_TRUE(drive(a, b));
-    for (std::uint64_t i = 0; i < seen; ++i) {
-        const auto sent = a.send_done();
-        ASSERT_TRUE(sent);
-        EXPECT_EQ(sent->errors(), 0U);
-    }
-}
-
-// A chunk lies in one piece wherever it is, so every message of one chunk can be seen.
-TEST_P(ShmMessage, LookedAtInPlaceAllTheWayRoundTheRings) {
-    const std::uint32_t chunk =
-        std::min({settings().chunk_bytes, settings().geometry.ring_bytes() / 4,
-                  cma_works() ? settings().single_copy_bytes - 1 : ~0U});
-    const TestMemory source(left, chunk);
-    Random random(1);
-    std::uint64_t ring_bytes = 0;
-    for (std::uint32_t i = 0; i < repeated(3000); ++i) {
-        const std::uint32_t bytes = random.between(1, chunk);
-        fill_pattern(source.span().first(bytes), i);
-        a.post_send({source.pd(0, bytes)});
-        na::FrameView view;
-        ASSERT_TRUE(b.endpoint->peek(view)) << i;
-        ASSERT_EQ(view.length, bytes);
-        ASSERT_EQ(matching_bytes({view.data, view.length}, i), bytes);
-        b.endpoint->consume();
-        a.poll();
-        while (a.send_done()) {
-        }
-        if (bytes > in_frame) ring_bytes += bytes;
-    }
-    EXPECT_GT(ring_bytes, 2 * settings().geometry.ring_bytes()) << "more than once around";
-}
-
-TEST_P(ShmMessage, InSeveralChunksOrByReferenceIsNotShownInPlace) {
-    const TestMemory source(left, 100000);
-    const TestMemory target(right, 100000);
-    fill_pattern(source.span(), 3);
-    a.post_send({source.pd()});
-    na::FrameView view;
-    EXPECT_FALSE(b.endpoint->peek(view));
-    b.post_receive({target.pd()});
-    ASSERT_TRUE(drive(a, b));
-    ASSERT_TRUE(b.receive_done());
-    EXPECT_EQ(matching_bytes(target.span(), 3), target.size());
 }
 
 // ---- Everything at once -------------------------------------------------------------------------

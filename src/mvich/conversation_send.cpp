@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending half of a conversation.
+#include <algorithm>
+#include <cstring>
+
+#include "mvich/conversation.hpp"
+
+namespace via::mvich {
+namespace {
+
+/// Injected messages that wait are copies in our memory: beyond so many the program must wait.
+constexpr std::uint32_t most_injected_pending = 1024;
+constexpr std::size_t most_pieces_at_once = 16;
+
+[[nodiscard]] std::uint64_t bytes_of(std::span<const iovec> pieces) noexcept {
+    std::uint64_t bytes = 0;
+    for (const iovec& piece : pieces)
+        bytes += piece.iov_len;
+    return bytes;
+}
+
+}  // namespace
+
+void Conversation::open(Lane& lane, std::uint32_t window) {
+    lane_ = &lane;
+    credits_ = CreditAccount(0, window, around_.settings->credit_preserve);
+    abilities_ = lane.abilities();
+    PacketHead hello;
+    hello.kind = static_cast<std::uint8_t>(PacketKind::Noop);
+    hello.flags = packet_hello;
+    hello.credits = static_cast<std::uint16_t>(window);
+    hello.word = std::uint64_t{abilities_.eager_bytes} << 32 | abilities_.packet_bytes;
+    const iovec piece{&hello, sizeof hello};
+    // The first packet on a new connection always finds room.
+    if (lane.send({&piece, 1}, sizeof hello) != Lane::Outcome::Done) go_lost();
+}
+
+Posted Conversation::send(const SendOrder& order) {
+    const std::uint64_t bytes =
+        order.pieces.size() == 1 ? order.pieces[0].iov_len : bytes_of(order.pieces);
+    if (open_ && first_pending_ == nullptr && bytes <= eager_limit_ && control_.empty() &&
+        credits_.may_send_data() && (order.flags & (order_delivered | order_fence)) == 0 &&
+        send_eager_now(order, bytes)) [[likely]]
+        return Posted::Done;
+    return send_later(order, bytes);
+}
+
+/// False: nothing has happened.
+bool Conversation::send_eager_now(const SendOrder& order, std::uint64_t bytes) {
+    if (lost_ || order.pieces.size() > most_pieces_at_once) return false;
+    struct {
+        PacketHead head;
+        std::uint64_t data;
+    } packet;
+    const bool has_data = (order.flags & order_has_data) != 0;
+    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
+    packet.head.flags = static_cast<std::uint8_t>(
+        static_cast<std::uint8_t>(order.space == Space::Tagged ? MessageClass::Tagged
+                                                               : MessageClass::Message) |
+        (has_data ? packet_has_data : 0));
+    packet.head.credits = credits_.take_owed();
+    packet.head.bytes = static_cast<std::uint32_t>(bytes);
+    packet.head.word = order.tag;
+    packet.data = order.data;
+    const std::size_t head_bytes = has_data ? sizeof packet : sizeof packet.head;
+    iovec pieces[1 + most_pieces_at_once];
+    pieces[0] = {&packet, head_bytes};
+    std::copy(order.pieces.begin(), order.pieces.end(), pieces + 1);
+    const Lane::Outcome outcome =
+        lane_->send({pieces, 1 + order.pieces.size()}, static_cast<std::uint32_t>(head_bytes + bytes));
+    if (outcome != Lane::Outcome::Done) [[unlikely]] {
+        credits_.owe_again(packet.head.credits);
+        if (outcome == Lane::Outcome::Gone) go_lost();
+        return false;
+    }
+    credits_.sent();
+    around_.counters->count_sent(index_of(Protocol::Eager), bytes);
+    return true;
+}
+
+Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
+    const bool inject = (order.flags & order_inject) != 0;
+    if (lost_) return Posted::Again;
+    if (inject && injected_pending_ >= most_injected_pending) return Posted::Again;
+    SendRecord& record = sends_.make();
+    record.message_class =
+        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message;
+    record.what = Happened::Sent;
+    record.flags = order.flags;
+    record.word = order.tag;
+    record.data = order.data;
+    record.total = bytes;
+    record.cookie = order.cookie;
+    record.answered = (order.flags & order_delivered) != 0;
+    record.pieces.assign(order.pieces);
+    if (inject) {
+        record.silent = true;
+        record.answered = false;
+        record.copy.resize(bytes);
+        record.pieces.gather(0, record.copy);
+        const iovec piece{record.copy.data(), record.copy.size()};
+        record.pieces.assign({&piece, 1});
+        ++injected_pending_;
+    }
+    append(record);
+    return inject ? Posted::Done : Posted::UnderWay;
+}
+
+base::Result<void> Conversation::say(std::span<const std::byte> word) {
+    if (lost_)
+        return base::Result<void>(base::Code::ConnectionLost, "the connection is gone");
+    SendRecord& record = sends_.make();
+    // A word is an untagged message that is not matched: its kind says so when it is sent.
+    record.message_class = MessageClass::Message;
+    record.what = Happened::Sent;
+    record.silent = true;
+    record.operation = static_cast<std::uint8_t>(PacketKind::Word);
+    record.copy.assign(word.begin(), word.end());
+    record.total = word.size();
+    const iovec piece{record.copy.data(), record.copy.size()};
+    record.pieces.assign({&piece, 1});
+    append(record);
+    return {};
+}
+
+void Conversation::append(SendRecord& record) noexcept {
+    record.next = nullptr;
+    if (first_pending_ == nullptr)
+        first_pending_ = &record;
+    else
+        last_pending_->next = &record;
+    last_pending_ = &record;
+}
+
+void Conversation::remove_first_pending() noexcept {
+    SendRecord* record = first_pending_;
+    first_pending_ = record->next;
+    if (first_pending_ == nullptr) last_pending_ = nullptr;
+    record->next = nullptr;
+    if (record->silent && (record->flags & order_inject) != 0) --injected_pending_;
+}
+
+bool Conversation::cancel_send(const void* context) {
+    SendRecord* previous = nullptr;
+    for (SendRecord* record = first_pending_; record != nullptr; record = record->next) {
+        if (record->silent || record->cookie.context != context) {
+            previous = record;
+            continue;
+        }
+        if (previous == nullptr) {
+            remove_first_pending();
+        } else {
+            previous->next = record->next;
+            if (last_pending_ == record) last_pending_ = previous;
+        }
+        finish_send(*record, Status::Cancelled);
+        return true;
+    }
+    return false;
+}
+
+/// What a packet says of a record's message.
+void Conversation::describe(const SendRecord& record, Packet& packet) const noexcept {
+    packet.head.flags = static_cast<std::uint8_t>(record.message_class);
+    if ((record.flags & order_has_data) != 0) {
+        packet.head.flags |= packet_has_data;
+        packet.data = record.data;
+    }
+    packet.head.word = record.word;
+    if (record.answered && record.message_class <= MessageClass::Tagged)
+        packet.head.flags |= packet_wants_delivered;
+    packet.id = record.id;
+    packet.operation = record.operation;
+    packet.datatype = record.datatype;
+    packet.remote_pieces = record.remote_pieces;
+    packet.remote = record.remote;
+    packet.total = record.message_class == MessageClass::ReadRequest ? record.wanted : record.total;
+}
+
+/// With [offset, offset + bytes) of the pieces behind its head.
+Lane::Outcome Conversation::send_packet(Packet& packet, std::span<const iovec> pieces,
+                                        std::uint64_t offset, std::uint64_t bytes) {
+    std::array<std::byte, max_packet_head_bytes> head;
+    packet.head.bytes = static_cast<std::uint32_t>(bytes);
+    packet.head.credits = credits_.take_owed();
+    packet.payload = {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)};
+    const std::size_t head_bytes = encode(packet, head);
+    slice_.clear();
+    slice_.push_back({head.data(), head_bytes});
+    for (std::uint64_t left = bytes; const iovec& piece : pieces) {
+        if (left == 0) break;
+        if (offset >= piece.iov_len) {
+            offset -= piece.iov_len;
+            continue;
+        }
+        const std::uint64_t part = std::min<std::uint64_t>(piece.iov_len - offset, left);
+        slice_.push_back({static_cast<std::byte*>(piece.iov_base) + offset, part});
+        left -= part;
+        offset = 0;
+    }
+    const Lane::Outcome outcome =
+        lane_->send(slice_, static_cast<std::uint32_t>(head_bytes + bytes));
+    if (outcome == Lane::Outcome::Done) {
+        if (packet.kind() != PacketKind::Noop) credits_.sent();
+        return outcome;
+    }
+    credits_.owe_again(packet.head.credits);
+    if (outcome == Lane::Outcome::Gone) go_lost();
+    return outcome;
+}
+
+bool Conversation::flush() {
+    if (!open_ || lost_) return false;
+    bool moved = false;
+    while (!gone_) {
+        // Control first: it is what peers wait for. Then messages and streams take turns.
+        bool step = send_control();
+        step = transfer_next() || step;
+        step = start_next() || step;
+        step = stream_next() || step;
+        if (!step) break;
+        moved = true;
+    }
+    if (gone_) return moved;
+    if (credits_.noop_due() || starving_due()) moved = send_noop() || moved;
+    return moved;
+}
+
+bool Conversation::send_control() {
+    bool moved = false;
+    while (!control_.empty() && credits_.may_send_control()) {
+        const ControlPacket& waiting = control_.front();
+        Packet packet;
+        packet.head.kind = static_cast<std::uint8_t>(waiting.kind);
+        packet.head.word = waiting.word;
+        packet.id = waiting.id;
+        packet.address = waiting.address;
+        packet.handle = waiting.handle;
+        packet.protocol = waiting.protocol;
+        packet.status = waiting.status;
+        packet.total = waiting.total;
+        if (send_packet(packet, {}, 0, 0) != Lane::Outcome::Done) return moved;
+        control_.pop_front();
+        moved = true;
+    }
+    return moved;
+}
+
+bool Conversation::start_next() {
+    SendRecord* record = first_pending_;
+    if (record == nullptr || !credits_.may_send_control()) return false;
+    if ((record->flags & order_fence) != 0) {
+        // It waits until everything before it is done: it is the only one under way then, but for
+        // those behind it in the queue.
+        std::size_t queued = 0;
+        for (const SendRecord* each = record; each != nullptr; each = each->next)
+            ++queued;
+        if (sends_.used() != queued) return false;
+        record->flags &= ~order_fence;
+    }
+    if (record->message_class > MessageClass::Tagged ||
+        record->operation == static_cast<std::uint8_t>(PacketKind::Word)) {
+        // These are taken out of their vbuf at once, so only a peer that is slow makes them wait.
+        if (!credits_.may_send_data() && !peer_starves_on_us_) return false;
+        const bool at_once =
+            record->message_class != MessageClass::Write &&
+            record->message_class != MessageClass::ReadReply;
+        const ProtocolChoice choice = choose_protocol(
+            around_.settings->protocol, abilities_,
+            {record->total, record->pieces.pieces().size() == 1, false});
+        if (at_once || choice.protocol == Protocol::Eager) return start_eager(*record);
+        return start_request(*record, choice.protocol);
+    }
+    const ProtocolChoice choice =
+        choose_protocol(around_.settings->protocol, abilities_,
+                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_});
+    if (choice.protocol != Protocol::Eager) return start_request(*record, choice.protocol);
+    if (!credits_.may_send_data()) {
+        if (!std::exchange(stalled_, true)) around_.counters->credit_stalls.add();
+        return false;
+    }
+    return start_eager(*record);
+}
+
+bool Conversation::start_eager(SendRecord& record) {
+    Packet packet;
+    describe(record, packet);
+    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
+    if (record.operation == static_cast<std::uint8_t>(PacketKind::Word) &&
+        record.message_class == MessageClass::Message) {
+        packet = {};
+        packet.head.kind = static_cast<std::uint8_t>(PacketKind::Word);
+    }
+    if (send_packet(packet, record.pieces.pieces(), 0,
+                    record.message_class == MessageClass::ReadRequest ? 0 : record.total) !=
+        Lane::Outcome::Done)
+        return false;
+    stalled_ = false;
+    around_.counters->count_sent(index_of(Protocol::Eager), record.total);
+    remove_first_pending();
+    record.state = SendState::Awaiting;
+    if (!record.answered) finish_send(record, Status::Ok);
+    return true;
+}
+
+bool Conversation::start_request(SendRecord& record, Protocol protocol) {
+    if (protocol == Protocol::Rget) {
+        const iovec piece = record.pieces.pieces()[0];
+        if (record.registration == nullptr)
+            record.registration = around_.registrations->acquire(piece.iov_base, piece.iov_len);
+        if (record.registration == nullptr) {
+            around_.counters->fallbacks.add();
+            protocol = Protocol::R3;
+        }
+    }
+    Packet packet;
+    describe(record, packet);
+    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Request);
+    packet.protocol = protocol;
+    if (protocol == Protocol::Rget) {
+        packet.address = reinterpret_cast<std::uint64_t>(record.pieces.pieces()[0].iov_base);
+        packet.handle = RegistrationCache::handle_of(record.registration);
+    }
+    if (send_packet(packet, {}, 0, 0) != Lane::Outcome::Done) return false;
+    stalled_ = false;
+    remove_first_pending();
+    record.protocol = protocol;
+    record.state = protocol == Protocol::Rget ? SendState::Lent : SendState::Requested;
+    return true;
+}
+
+/// One packet of the stream whose turn it is.
+bool Conversation::stream_next() {
+    if (streams_.empty() || !credits_.may_send_data()) return false;
+    SendRecord& record = *streams_.front();
+    Packet packet;
+    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Data);
+    packet.head.word = record.peer_id;
+    packet.offset = record.sent;
+    const std::uint64_t bytes = std::min<std::uint64_t>(
+        record.agreed - record.sent, abilities_.packet_bytes - sizeof(PacketHead) - sizeof packet.offset);
+    if (send_packet(packet, record.pieces.pieces(), record.sent, bytes) != Lane::Outcome::Done)
+        return false;
+    record.sent += bytes;
+    streams_.pop_front();
+    if (record.sent < record.agreed) {
+        streams_.push_back(&record);
+        return true;
+    }
+    around_.counters->count_sent(index_of(Protocol::R3), record.total);
+    record.state = SendState::Awaiting;
+    if (!record.answered) finish_send(record, Status::Ok);
+    return true;
+}
+
+/// Begins RDMA: our writes (RPUT) and our reads (RGET).
+bool Conversation::transfer_next() {
+    if (transfers_.empty()) return false;
+    const OrderId id = transfers_.front();
+    RdmaOrder order;
+    order.token = id;
+    Lane::Outcome outcome;
+    if ((id & receive_id_bit) != 0) {
+        ReceiveRecord* record = receives_.find(id);
+        const iovec piece = record->pieces.pieces()[0];
+        order.local = static_cast<std::byte*>(piece.iov_base) + record->base + record->received;
+        order.local_handle = RegistrationCache::handle_of(record->registration);
+        order.remote = record->remote_address + record->received;
+        order.remote_handle = record->remote_handle;
+        order.bytes =
+            std::min(record->agreed - record->received, abilities_.rdma_bytes);
+        outcome = lane_->read(order);
+    } else {
+        SendRecord* record = sends_.find(id);
+        const iovec piece = record->pieces.pieces()[0];
+        order.local = static_cast<std::byte*>(piece.iov_base) + record->sent;
+        order.local_handle = RegistrationCache::handle_of(record->registration);
+        order.remote = record->remote_address + record->sent;
+        order.remote_handle = record->remote_handle;
+        order.bytes = std::min(record->agreed - record->sent, abilities_.rdma_bytes);
+        outcome = lane_->write(order);
+    }
+    if (outcome == Lane::Outcome::Gone) go_lost();
+    if (outcome != Lane::Outcome::Done) return false;
+    transfers_.pop_front();
+    return true;
+}
+
+bool Conversation::send_noop() {
+    PacketHead noop;
+    noop.kind = static_cast<std::uint8_t>(PacketKind::Noop);
+    noop.credits = credits_.take_owed();
+    const bool starving = credits_.peer_starves();
+    if (starving) noop.flags = packet_starving;
+    const iovec piece{&noop, sizeof noop};
+    const Lane::Outcome outcome = lane_->send({&piece, 1}, sizeof noop);
+    if (outcome != Lane::Outcome::Done) {
+        credits_.owe_again(noop.credits);
+        if (outcome == Lane::Outcome::Gone) go_lost();
+        return false;
+    }
+    starving_said_ = starving;
+    around_.counters->noops_sent.add();
+    if (starving) around_.counters->starvations.add();
+    return true;
+}
+
+void Conversation::release(RegistrationCache::Entry*& entry) noexcept {
+    if (entry != nullptr) around_.registrations->release(entry);
+    entry = nullptr;
+}
+
+void Conversation::finish_send(SendRecord& record, Status status) {
+    release(record.registration);
+    const bool silent = record.silent;
+    Completion completion;
+    completion.what = record.what;
+    completion.status = status;
+    completion.cookie = record.cookie;
+    completion.source = peer;
+    completion.length = record.total + record.wanted;
+    if (status != Status::Ok) std::erase(streams_, &record);
+    sends_.give_back(record);
+    if (!silent) around_.listener->done(completion);
+}
+
+void Conversation::lost(Status status) {
+    if (std::exchange(lost_, true)) return;
+    control_.clear();
+    transfers_.clear();
+    streams_.clear();
+    first_pending_ = last_pending_ = nullptr;
+    injected_pending_ = 0;
+    sends_.visit_all([&](SendRecord& record) { finish_send(record, status); });
+    receives_.visit_all([&](ReceiveRecord& record) { finish_receive(record, status); });
+    // Announced messages can not be fetched any more; what is here already can still be received.
+    around_.receives->visit_unexpected_of(*this, [&](UnexpectedMessage& message) {
+        if (message.vbuf == nullptr && message.total != 0) around_.receives->remove(message);
+    });
+}
+
+}  // namespace via::mvich

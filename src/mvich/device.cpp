@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/device.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "ka/host_address.hpp"
+#include "mvich/device_parts.hpp"
+#include "mvich/endpoint_parts.hpp"
+#include "ua/tables.hpp"
+#include "ua/wait.hpp"
+
+namespace via::mvich {
+namespace {
+
+constexpr std::uint32_t completion_entries = 1024;
+/// Completions handled in one call: enough for a stream, few enough to return soon.
+constexpr int completions_per_progress = 32;
+/// Empty calls in a row before the core is offered to others, and how often from then on.
+constexpr std::uint32_t polls_before_rest = 64;
+constexpr std::uint32_t polls_between_rests = 32;
+/// Sleeping inside a call that should return: at most so long, since the caller has other things
+/// to look after.
+constexpr std::uint64_t nap_milliseconds = 10;
+/// Empty calls before it sleeps.
+constexpr std::uint32_t polls_before_sleep = 2000;
+constexpr std::size_t most_pieces = 16;
+
+}  // namespace
+
+base::Result<std::unique_ptr<DeviceParts>> DeviceParts::open() {
+    std::unique_ptr<DeviceParts> parts(new DeviceParts);
+    if (auto started = parts->start(); !started) return std::move(started).error();
+    return parts;
+}
+
+base::Result<void> DeviceParts::start() {
+    auto settings = MessageSettings::read();
+    if (!settings) return std::move(settings).error();
+    settings_ = settings.value();
+    const base::Settings& all = base::Settings::get();
+    const std::string& progress = all.text("VIA_PROGRESS");
+    rest_ = progress == "spin" ? Rest::Never : progress == "sleep" ? Rest::Sleep : Rest::Yield;
+    auto nic = ua::Nic::open(all.text("VIA_MPI_DEVICE"));
+    if (!nic) return std::move(nic).error();
+    nic_ = std::move(nic).value();
+    nic_->set_error_handler([](VIP_PVOID, VIP_ERROR_DESCRIPTOR*) {}, nullptr);
+    auto tag = nic_->create_tag();
+    if (!tag) return std::move(tag).error();
+    tag_ = tag.value();
+    auto cq = nic_->create_cq(completion_entries);
+    if (!cq) return std::move(cq).error();
+    cq_handle_ = cq.value();
+    cq_ = ua::cq_table().find(cq_handle_);
+    vbufs_ = std::make_unique<VbufPool>(
+        *this, VbufPool::Geometry{settings_.vbuf_bytes, settings_.vbufs_per_region,
+                                  settings_.vbuf_regions});
+    registrations_ = std::make_unique<RegistrationCache>(
+        *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
+    connector_ = std::make_unique<Connector>(*this);
+    local_host_ = std::make_unique<ka::LocalHost>(0);
+    // The address by which other hosts know this one, or the loopback's if there is none.
+    own_host_.host_bytes = 4;
+    own_host_.host = {127, 0, 0, 1};
+    const na::NicAddress& address = nic_->device().attributes().address;
+    ka::NetAddress own;
+    own.host_bytes = static_cast<std::uint8_t>(address.size());
+    std::copy(address.begin(), address.end(), own.host.begin());
+    if (const auto agent = ka::agent_address(own)) {
+        own_host_.host = agent->ip;
+        own_host_.host_bytes = static_cast<std::uint8_t>(agent->ip_bytes());
+    }
+    limits_.eager_bytes = settings_.protocol.eager_bytes;
+    limits_.inject_bytes = std::max<std::size_t>(settings_.protocol.eager_bytes, 4096);
+    limits_.atomic_bytes = (settings_.vbuf_bytes - max_packet_head_bytes) / 2;
+    limits_.max_pieces = most_pieces;
+    return {};
+}
+
+DeviceParts::~DeviceParts() {
+    connector_.reset();
+    destroy_retired();
+    registrations_.reset();
+    vbufs_.reset();
+    if (nic_) nic_->close();
+}
+
+base::Result<std::uint32_t> DeviceParts::register_memory(void* address, std::size_t bytes) {
+    auto handle = nic_->register_memory(
+        address, bytes, {tag_, ka::right_rdma_read | ka::right_rdma_write});
+    if (!handle) return std::move(handle).error();
+    return handle.value();
+}
+
+void DeviceParts::deregister(void* address, std::uint32_t handle) noexcept {
+    [[maybe_unused]] auto done = nic_->deregister_memory(address, handle);
+}
+
+bool DeviceParts::is_here(const HostPort& name) {
+    const std::lock_guard guard(local_host_mutex_);
+    ka::AgentAddress address;
+    address.family = name.host_bytes == 16 ? 6 : 4;
+    address.ip = name.host;
+    return address.is_loopback() || local_host_->is_here(address, base::monotonic_now());
+}
+
+std::vector<HostPort> DeviceParts::own_hosts() {
+    std::vector<HostPort> hosts;
+    HostPort loopback;
+    loopback.host = {127, 0, 0, 1};
+    hosts.push_back(loopback);
+    const std::lock_guard guard(local_host_mutex_);
+    for (const ka::AgentAddress& address : local_host_->addresses(base::monotonic_now())) {
+        HostPort host;
+        host.host_bytes = static_cast<std::uint8_t>(address.ip_bytes());
+        host.host = address.ip;
+        hosts.push_back(host);
+    }
+    return hosts;
+}
+
+void DeviceParts::add(EndpointParts& endpoint) {
+    endpoints_.push_back(&endpoint);
+}
+
+void DeviceParts::remove(EndpointParts& endpoint) {
+    std::erase(endpoints_, &endpoint);
+}
+
+void DeviceParts::add(ViLane& lane) {
+    lanes_[lane.handle()] = &lane;
+}
+
+void DeviceParts::forget(ViLane& lane) {
+    lanes_.erase(lane.handle());
+}
+
+void DeviceParts::touch(Conversation& conversation) {
+    if (std::find(touched_.begin(), touched_.end(), &conversation) == touched_.end())
+        touched_.push_back(&conversation);
+}
+
+void DeviceParts::forget(Conversation& conversation) {
+    std::erase(touched_, &conversation);
+}
+
+bool DeviceParts::flush_touched() {
+    bool moved = false;
+    for (std::size_t i = 0; i < touched_.size();) {
+        Conversation& conversation = *touched_[i];
+        moved = conversation.flush() || moved;
+        if (conversation.gone()) any_broken_.store(true, std::memory_order_relaxed);
+        if (conversation.wants_flush()) {
+            ++i;
+            continue;
+        }
+        touched_[i] = touched_.back();
+        touched_.pop_back();
+    }
+    return moved;
+}
+
+void DeviceParts::end_broken() {
+    any_broken_.store(false, std::memory_order_relaxed);
+    for (EndpointParts* endpoint : endpoints_)
+        endpoint->end_broken();
+}
+
+bool DeviceParts::progress_locked(bool by_program) {
+    events_ = false;
+    ua::CompletionEntry entry;
+    for (int i = 0; i < completions_per_progress; ++i) {
+        const bool some = by_program ? cq_->poll_for_program(entry) : cq_->poll(entry);
+        if (!some) break;
+        events_ = true;
+        const auto found = lanes_.find(entry.vi);
+        if (found == lanes_.end()) continue;  // closed meanwhile
+        found->second->completed(entry.receive ? ua::Queue::Receive : ua::Queue::Send);
+    }
+    bool moved = events_;
+    if (!touched_.empty()) [[unlikely]]
+        moved = flush_touched() || moved;
+    if (any_broken_.load(std::memory_order_acquire)) [[unlikely]] {
+        end_broken();
+        moved = true;
+    }
+    return moved;
+}
+
+bool DeviceParts::progress() {
+    bool moved;
+    {
+        const base::BiasedGuard guard(lock_);
+        moved = progress_locked(true);
+    }
+    if (moved) [[likely]] {
+        empty_polls_.store(0, std::memory_order_relaxed);
+        return true;
+    }
+    const std::uint32_t empty = empty_polls_.load(std::memory_order_relaxed) + 1;
+    empty_polls_.store(empty, std::memory_order_relaxed);
+    if (empty >= polls_before_rest && empty % polls_between_rests == 0) [[unlikely]]
+        rest(empty);
+    return false;
+}
+
+void DeviceParts::rest(std::uint32_t empty) {
+    if (rest_ == Rest::Never) return;
+    if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
+        wait(base::Deadline::after_milliseconds(nap_milliseconds));
+        return;
+    }
+    sched_yield();
+}
+
+void DeviceParts::wait(base::Deadline deadline) {
+    const std::uint32_t wakes = wakes_.load();
+    bool slept = false;
+    const auto look = [&] {
+        if (wakes_.load(std::memory_order_relaxed) != wakes) return true;
+        const base::BiasedGuard guard(lock_);
+        return progress_locked(true);
+    };
+    const auto arm = [&] {
+        if (!std::exchange(slept, true)) cq_->sleeper_enters();
+        cq_->group()->arm(na::Wakes::Sleeper);
+    };
+    if (ua::wait_until(nic_->process().doorbell(), nic_->process().spin(), deadline, look, arm,
+                       [&] { return cq_->should_yield(); }))
+        empty_polls_.store(0, std::memory_order_relaxed);
+    if (slept) {
+        cq_->sleeper_leaves();
+        nic_->process().look_after();
+    }
+}
+
+void DeviceParts::wake() {
+    wakes_.fetch_add(1);
+    nic_->process().doorbell().wake_local();
+}
+
+void DeviceParts::arm() {
+    const base::BiasedGuard guard(lock_);
+    cq_->leave_to_service();
+    for (auto& [handle, lane] : lanes_)
+        lane->vi().leave_to_service(handle);
+}
+
+bool DeviceParts::serve() {
+    bool as_owner;
+    if (!lock_.try_lock(as_owner)) return true;
+    constexpr int most_rounds = 256;
+    bool moved = true;
+    for (int i = 0; i < most_rounds && moved; ++i)
+        moved = progress_locked(false);
+    const bool unfinished = moved || !touched_.empty();
+    lock_.unlock(as_owner);
+    return unfinished;
+}
+
+void DeviceParts::destroy_retired() {
+    std::vector<std::unique_ptr<ViLane>> retired;
+    {
+        const base::BiasedGuard guard(lock_);
+        retired.swap(retired_);
+    }
+}
+
+Posted DeviceParts::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    if (order.pieces.size() > most_pieces) return Posted::Invalid;
+    const bool multi = (order.flags & order_multi_receive) != 0;
+    if (multi && order.pieces.size() != 1) return Posted::Invalid;
+    UnexpectedMessage* message = queue.find(order);
+    if (message == nullptr) [[likely]] {
+        queue.post(order);
+        return Posted::UnderWay;
+    }
+    if (!multi) {
+        give(queue, *message, *queue.make(order));
+        return Posted::UnderWay;
+    }
+    // Those that wait go into it first, as long as there is room.
+    PostedReceive& receive = queue.post(order);
+    while (message != nullptr && !receive.spent) {
+        const bool last = give(queue, *message, receive);
+        if (last) break;
+        message = queue.find(order);
+    }
+    return Posted::UnderWay;
+}
+
+/// The receive may be gone afterwards: true if a multi-receive is spent.
+bool DeviceParts::give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive) {
+    auto& conversation = static_cast<Conversation&>(*message.source);
+    const UnexpectedMessage taken = message;
+    queue.remove(message);
+    const std::uint64_t left = receive.pieces.bytes() - receive.used;
+    const bool spends = (receive.flags & order_multi_receive) != 0 &&
+                        (taken.total >= left || left - taken.total < receive.least_free);
+    conversation.receive(taken, receive);
+    conversation.flush();
+    touch(conversation);
+    return spends;
+}
+
+void DeviceParts::discard(ReceiveQueue& queue, UnexpectedMessage& message) {
+    auto& conversation = static_cast<Conversation&>(*message.source);
+    conversation.discard(message);
+    queue.remove(message);
+    conversation.flush();
+    touch(conversation);
+}
+
+bool DeviceParts::cancel(ReceiveQueue& queue, const void* context) {
+    PostedReceive* receive = queue.cancel(context);
+    if (receive == nullptr) return false;
+    Completion completion;
+    completion.what = Happened::Received;
+    completion.status = Status::Cancelled;
+    completion.space = receive->space;
+    completion.tag = receive->tag;
+    completion.last_of_buffer = (receive->flags & order_multi_receive) != 0;
+    completion.cookie = receive->cookie;
+    Listener* listener = receive->listener;
+    queue.destroy(receive);
+    listener->done(completion);
+    return true;
+}
+
+// The face.
+
+Device::Device(std::unique_ptr<DeviceParts> parts) : parts_(std::move(parts)) {}
+Device::~Device() = default;
+
+base::Result<std::shared_ptr<Device>> Device::open() {
+    auto parts = DeviceParts::open();
+    if (!parts) return std::move(parts).error();
+    return std::shared_ptr<Device>(new Device(std::move(parts).value()));
+}
+
+base::Result<std::unique_ptr<Endpoint>> Device::create_endpoint(const EndpointOptions& options) {
+    auto parts = std::make_unique<EndpointParts>(*parts_, options);
+    if (auto started = parts->start(options.name); !started) return std::move(started).error();
+    return std::unique_ptr<Endpoint>(new Endpoint(std::move(parts)));
+}
+
+SharedReceiveQueue Device::create_receive_queue(Listener* listener) {
+    return std::make_shared<ReceiveQueue>(listener);
+}
+
+Posted Device::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    const base::BiasedGuard guard(parts_->lock());
+    return parts_->receive(queue, order);
+}
+
+bool Device::cancel(ReceiveQueue& queue, void* context) {
+    const base::BiasedGuard guard(parts_->lock());
+    return parts_->cancel(queue, context);
+}
+
+WindowTable& Device::windows() noexcept {
+    return parts_->windows();
+}
+
+bool Device::progress() {
+    return parts_->progress();
+}
+
+void Device::wait(base::Deadline deadline) {
+    parts_->wait(deadline);
+}
+
+void Device::wake() {
+    parts_->wake();
+}
+
+void Device::arm() {
+    parts_->arm();
+}
+
+const Device::Limits& Device::limits() const noexcept {
+    return parts_->limits();
+}
+
+}  // namespace via::mvich

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The inside of a Device: the NIC, what connections share, and the one lock of it all.
+//
+// Order of locks: the device's, then a VI's. Frames are shown while a VI is locked and therefore
+// send nothing; what they make necessary is done by flush_touched().
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/biased_lock.hpp"
+#include "ka/local_host.hpp"
+#include "mvich/connector.hpp"
+#include "mvich/device.hpp"
+#include "base/counters.hpp"
+#include "mvich/message_settings.hpp"
+#include "mvich/registration_cache.hpp"
+#include "mvich/vbuf.hpp"
+#include "mvich/vi_lane.hpp"
+#include "ua/completion_queue.hpp"
+#include "ua/nic.hpp"
+
+namespace via::mvich {
+
+class EndpointParts;
+
+class DeviceParts final : public Registrar {
+  public:
+    [[nodiscard]] static base::Result<std::unique_ptr<DeviceParts>> open();
+    ~DeviceParts() override;
+
+    [[nodiscard]] base::BiasedLock& lock() noexcept { return lock_; }
+    [[nodiscard]] ua::Nic& nic() noexcept { return *nic_; }
+    [[nodiscard]] ua::CompletionQueue& cq() noexcept { return *cq_; }
+    [[nodiscard]] ka::ProtectionTag tag() const noexcept { return tag_; }
+    [[nodiscard]] const MessageSettings& settings() const noexcept { return settings_; }
+    [[nodiscard]] VbufPool& vbufs() noexcept { return *vbufs_; }
+    [[nodiscard]] RegistrationCache& registrations() noexcept { return *registrations_; }
+    [[nodiscard]] WindowTable& windows() noexcept { return windows_; }
+    [[nodiscard]] base::MessageCounters& counters() noexcept { return base::Counters::get().page().messages; }
+    [[nodiscard]] Connector& connector() noexcept { return *connector_; }
+    /// The address at which other hosts know this one.
+    [[nodiscard]] const HostPort& own_host() const noexcept { return own_host_; }
+    /// Does the address mean this very host?
+    [[nodiscard]] bool is_here(const HostPort& name);
+    /// All addresses of this host.
+    [[nodiscard]] std::vector<HostPort> own_hosts();
+    [[nodiscard]] const Device::Limits& limits() const noexcept { return limits_; }
+
+    // Under the lock.
+    void add(EndpointParts& endpoint);
+    void remove(EndpointParts& endpoint);
+    void add(ViLane& lane);
+    void forget(ViLane& lane);
+    /// The lane's conversation may have something to send.
+    void touched(ViLane& lane) {
+        events_ = true;
+        Conversation* conversation = lane.conversation();
+        if (conversation != nullptr && conversation->wants_flush()) touch(*conversation);
+    }
+    void touch(Conversation& conversation);
+    void forget(Conversation& conversation);
+    bool progress_locked(bool by_program = true);
+    [[nodiscard]] Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
+    /// A message that waited goes into a receive.
+    bool give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive);
+    void discard(ReceiveQueue& queue, UnexpectedMessage& message);
+    bool cancel(ReceiveQueue& queue, const void* context);
+
+    bool progress();
+    void wait(base::Deadline deadline);
+    void wake();
+    void arm();
+    /// The service thread: the program does not poll.
+    bool serve();
+    /// Any thread, any lock.
+    void note_broken() noexcept { any_broken_.store(true, std::memory_order_release); }
+    /// Lanes that are closed; destroyed without the lock.
+    void retire(std::unique_ptr<ViLane> lane) { retired_.push_back(std::move(lane)); }
+    void destroy_retired();
+
+    // Registrar.
+    [[nodiscard]] base::Result<std::uint32_t> register_memory(void* address,
+                                                              std::size_t bytes) override;
+    void deregister(void* address, std::uint32_t handle) noexcept override;
+
+  private:
+    DeviceParts() = default;
+    [[nodiscard]] base::Result<void> start();
+    bool flush_touched();
+    void end_broken();
+    void rest(std::uint32_t empty);
+
+    base::BiasedLock lock_;
+    std::shared_ptr<ua::Nic> nic_;
+    std::uint64_t cq_handle_ = 0;
+    ua::CompletionQueue* cq_ = nullptr;
+    ka::ProtectionTag tag_ = ka::null_tag;
+    MessageSettings settings_;
+    std::unique_ptr<VbufPool> vbufs_;
+    std::unique_ptr<RegistrationCache> registrations_;
+    WindowTable windows_;
+    std::unique_ptr<Connector> connector_;
+    HostPort own_host_;
+    Device::Limits limits_{};
+
+    std::vector<EndpointParts*> endpoints_;
+    std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
+    std::vector<Conversation*> touched_;
+    std::vector<std::unique_ptr<ViLane>> retired_;
+    std::atomic<bool> any_broken_{false};
+    bool events_ = false;  ///< since the last progress
+    enum class Rest : std::uint8_t { Never, Yield, Sleep };
+    Rest rest_ = Rest::Yield;
+    std::atomic<std::uint32_t> empty_polls_{0};
+    std::atomic<std::uint32_t> wakes_{0};
+    std::mutex local_host_mutex_;
+    std::unique_ptr<ka::LocalHost> local_host_;
+};
+
+}  // namespace via::mvich

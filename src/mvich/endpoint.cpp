@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.hpp"
+#include "mvich/device_parts.hpp"
+#include "mvich/endpoint_address.hpp"
+#include "mvich/endpoint_parts.hpp"
+
+namespace via::mvich {
+namespace {
+
+/// How long a closing endpoint waits until what it was given has gone.
+constexpr std::uint64_t drain_milliseconds = 2000;
+constexpr std::uint64_t accept_milliseconds = 5000;
+
+/// Reserves the port on this host, for all of its addresses.
+base::Result<base::UniqueFd> reserve_port(std::uint16_t& port) {
+    base::UniqueFd reserved(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!reserved) return base::system_error(errno, "cannot reserve a port for an endpoint");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    if (bind(reserved.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+        const int error = errno;
+        if (error == EADDRINUSE)
+            return base::Result<base::UniqueFd>(
+                base::Code::OutOfResources, "port " + std::to_string(port) +
+                                                " is in use on this host: take another, or 0 for "
+                                                "any that is free");
+        return base::system_error(error, "cannot reserve port " + std::to_string(port));
+    }
+    socklen_t length = sizeof address;
+    getsockname(reserved.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    port = ntohs(address.sin_port);
+    return reserved;
+}
+
+}  // namespace
+
+EndpointParts::EndpointParts(DeviceParts& device, const Device::EndpointOptions& options)
+    : device_(device),
+      book_(options.book ? options.book : std::make_shared<AddressBook>()),
+      receives_(options.receives ? options.receives
+                                 : std::make_shared<ReceiveQueue>(options.listener)) {
+    surroundings_.receives = receives_.get();
+    surroundings_.vbufs = &device.vbufs();
+    surroundings_.registrations = &device.registrations();
+    surroundings_.windows = &device.windows();
+    surroundings_.listener = options.listener;
+    surroundings_.settings = &device.settings();
+    surroundings_.counters = &device.counters();
+}
+
+EndpointParts::~EndpointParts() {
+    close();
+}
+
+base::Result<void> EndpointParts::start(const HostPort& wanted) {
+    name_ = wanted;
+    const bool no_host = std::all_of(name_.host.begin(), name_.host.begin() + name_.host_bytes,
+                                     [](std::uint8_t byte) { return byte == 0; });
+    if (no_host) {
+        const std::uint16_t port = name_.port;
+        name_ = device_.own_host();
+        name_.port = port;
+    }
+    auto reserved = reserve_port(name_.port);
+    if (!reserved) return std::move(reserved).error();
+    reservation_ = std::move(reserved).value();
+    {
+        const base::BiasedGuard guard(device_.lock());
+        device_.add(*this);
+    }
+    listener_ = quiet_thread([this] { listen(); });
+    return {};
+}
+
+/// Accepts those who ask for a connection.
+void EndpointParts::listen() {
+    ua::Nic& nic = device_.nic();
+    const ka::NetAddress local = listener_address(device_, name_);
+    while (!closing_.load()) {
+        ka::IncomingRequest request;
+        auto asked = nic.connect_wait(local, base::Deadline::never(), request);
+        if (!asked) {
+            if (closing_.load()) break;
+            if (asked.error().code != base::Code::InvalidArgument)
+                base::log(base::LogLevel::Warning,
+                          "waiting for connections: " + asked.error().sentence);
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            continue;
+        }
+        const auto name = requester_name(request.remote);
+        std::unique_ptr<ViLane> lane;
+        bool wanted = name.has_value();
+        if (wanted) {
+            const base::BiasedGuard guard(device_.lock());
+            wanted = !closing_.load() && may_accept(*name);
+        }
+        if (!wanted) {
+            [[maybe_unused]] auto rejected = nic.device().connect_reject(request.request);
+            nic.drop_request(asked.value());
+            continue;
+        }
+        lane = std::make_unique<ViLane>(device_);
+        auto done = lane->create();
+        if (done)
+            done = lane->vi().connect_accept(
+                lane->handle(), request, base::Deadline::after_milliseconds(accept_milliseconds));
+        else
+            [[maybe_unused]] auto rejected = nic.device().connect_reject(request.request);
+        nic.drop_request(asked.value());
+        {
+            const base::BiasedGuard guard(device_.lock());
+            if (done && !closing_.load()) {
+                accepted(*name, std::move(lane));
+            } else {
+                lane->close();
+                device_.retire(std::move(lane));
+            }
+        }
+        if (!done)
+            base::log(base::LogLevel::Info, "a connection from " + readable(*name) +
+                                                " did not come about: " + done.error().sentence);
+        device_.destroy_retired();
+    }
+}
+
+void EndpointParts::close() {
+    if (closing_.load() || !listener_.joinable()) return;
+    // What was accepted from the program goes out first.
+    const base::Deadline deadline = base::Deadline::after_milliseconds(drain_milliseconds);
+    for (;;) {
+        bool drained = true;
+        {
+            const base::BiasedGuard guard(device_.lock());
+            device_.progress_locked();
+            for (const auto& [name, connection] : connections_) {
+                const bool talks = connection->lane != nullptr && !connection->conversation.is_lost();
+                drained = drained && (!talks || (!connection->conversation.has_unsent() &&
+                                                 connection->lane->sends_under_way() == 0));
+            }
+        }
+        if (drained || deadline.expired()) break;
+        std::this_thread::yield();
+    }
+    closing_.store(true);
+    std::atomic<bool> ended{false};
+    // A wait that has not begun yet can not be cancelled: until the thread has seen it.
+    std::thread joiner([&] {
+        listener_.join();
+        ended.store(true);
+    });
+    while (!ended.load()) {
+        device_.nic().device().cancel_waits(&device_.nic());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    joiner.join();
+    device_.connector().forget(*this);
+    {
+        const base::BiasedGuard guard(device_.lock());
+        device_.remove(*this);
+        for (auto& [name, connection] : connections_)
+            end(*connection, Status::Cancelled);
+        for (auto& connection : others_)
+            end(*connection, Status::Cancelled);
+        // Receives that still wait, and messages that nobody will ask for.
+        for (auto& [name, connection] : connections_)
+            others_.push_back(std::move(connection));
+        connections_.clear();
+        for (auto& connection : others_)
+            receives_->visit_unexpected_of(connection->conversation,
+                                           [&](UnexpectedMessage& message) {
+                                               connection->conversation.discard(message);
+                                               receives_->remove(message);
+                                           });
+        if (receives_.use_count() == 1)
+            for (const Space space : {Space::Message, Space::Tagged})
+                while (PostedReceive* receive = receives_->first_posted(space)) {
+                    receives_->take_out(*receive);
+                    receives_->destroy(receive);
+                }
+        for (auto& connection : others_)
+            if (connection->lane) device_.retire(std::move(connection->lane));
+    }
+    device_.destroy_retired();
+    others_.clear();
+}
+
+/// One name for all that mean the same endpoint: those of this host differ in nothing but the port.
+HostPort EndpointParts::key_of(const HostPort& name) const {
+    if (!device_.is_here(name)) return name;
+    HostPort key;
+    key.port = name.port;
+    return key;
+}
+
+Peer EndpointParts::number_of(const HostPort& name) const {
+    if (const auto peer = book_->find(name)) return *peer;
+    if (!device_.is_here(name)) return unknown_peer;
+    // The book may know this host by another of its addresses.
+    for (const HostPort& host : device_.own_hosts()) {
+        HostPort alias = host;
+        alias.port = name.port;
+        if (const auto peer = book_->find(alias)) return *peer;
+    }
+    return unknown_peer;
+}
+
+/// The book has changed: numbers and conversations are brought together anew.
+void EndpointParts::renumber() {
+    book_version_ = book_->version();
+    std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
+    const auto number = [&](Connection& connection) {
+        connection.conversation.peer = number_of(connection.conversation.name());
+    };
+    for (auto& [key, connection] : connections_)
+        number(*connection);
+    for (auto& connection : others_)
+        number(*connection);
+}
+
+Conversation* EndpointParts::find_slowly(Peer peer) {
+    if (book_version_ != book_->version()) renumber();
+    const auto address = book_->find(peer);
+    if (!address) return nullptr;
+    Conversation& conversation = reach(*address);
+    if (conversation.peer == unknown_peer) conversation.peer = peer;
+    if (by_peer_.size() <= peer) by_peer_.resize(peer + 1, nullptr);
+    by_peer_[peer] = &conversation;
+    return &conversation;
+}
+
+Conversation& EndpointParts::reach(const HostPort& name) {
+    const HostPort key = key_of(name);
+    auto& place = connections_[key];
+    if (place && place->conversation.is_lost()) {
+        others_.push_back(std::move(place));
+        std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
+    }
+    if (!place) {
+        place = std::make_unique<Connection>(surroundings_, name);
+        place->conversation.peer = number_of(name);
+        place->requested = true;
+        device_.connector().request(*this, name);
+    }
+    return place->conversation;
+}
+
+bool EndpointParts::wants(const HostPort& name) {
+    const auto found = connections_.find(key_of(name));
+    return found != connections_.end() && found->second->requested &&
+           found->second->lane == nullptr && !found->second->conversation.is_lost();
+}
+
+void EndpointParts::connected(const HostPort& name, std::unique_ptr<ViLane> lane) {
+    Connection& connection = *connections_.find(key_of(name))->second;
+    connection.requested = false;
+    connection.lane = std::move(lane);
+    connection.lane->carry(connection.conversation);
+    device_.touch(connection.conversation);
+}
+
+void EndpointParts::not_connected(const HostPort& name, const base::Error& error) {
+    base::log(base::LogLevel::Warning, "no connection from " + readable(name_) + " to " +
+                                           readable(name) + ": " + error.sentence);
+    end(*connections_.find(key_of(name))->second, Status::PeerLost);
+}
+
+bool EndpointParts::may_accept(const HostPort& name) {
+    const HostPort key = key_of(name);
+    if (key == key_of(name_)) return true;  // our own request to ourselves
+    const auto found = connections_.find(key);
+    if (found == connections_.end() || found->second->conversation.is_lost()) return true;
+    Connection& connection = *found->second;
+    if (connection.lane != nullptr) {
+        // It asks anew, so what we have is over, though nobody has told us yet.
+        end(connection, Status::PeerLost);
+        return true;
+    }
+    // Both ask: the smaller name's request lives, the other's maker waits for it.
+    return connection.requested ? !(name_ < name) : true;
+}
+
+void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane) {
+    const HostPort key = key_of(name);
+    Connection* connection = nullptr;
+    if (key == key_of(name_)) {
+        others_.push_back(std::make_unique<Connection>(surroundings_, name));
+        connection = others_.back().get();
+    } else {
+        auto& place = connections_[key];
+        if (place && (place->conversation.is_lost() || place->lane != nullptr)) {
+            end(*place, Status::PeerLost);
+            others_.push_back(std::move(place));
+            std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
+        }
+        if (!place) place = std::make_unique<Connection>(surroundings_, name);
+        connection = place.get();
+    }
+    connection->requested = false;
+    connection->conversation.peer = number_of(name);
+    connection->lane = std::move(lane);
+    connection->lane->carry(connection->conversation);
+    device_.touch(connection->conversation);
+}
+
+void EndpointParts::end(Connection& connection, Status status) {
+    connection.requested = false;
+    if (!connection.conversation.is_lost()) {
+        device_.forget(connection.conversation);
+        connection.conversation.lost(status);
+        // Whoever waits for nobody but this peer waits in vain.
+        const Peer peer = connection.conversation.peer;
+        if (status == Status::PeerLost && peer != unknown_peer) {
+            for (const Space space : {Space::Message, Space::Tagged})
+                for (PostedReceive* receive = receives_->first_posted(space); receive != nullptr;) {
+                    PostedReceive* next = receive->next;
+                    if (receive->from == peer) {
+                        Completion completion;
+                        completion.what = Happened::Received;
+                        completion.status = Status::PeerLost;
+                        completion.space = space;
+                        completion.source = peer;
+                        completion.tag = receive->tag;
+                        completion.cookie = receive->cookie;
+                        Listener* listener = receive->listener;
+                        receives_->take_out(*receive);
+                        receives_->destroy(receive);
+                        listener->done(completion);
+                    }
+                    receive = next;
+                }
+        }
+        if (status == Status::PeerLost && surroundings_.words != nullptr)
+            surroundings_.words->lost(connection.conversation.name(), status);
+    }
+    if (connection.lane) connection.lane->close();
+}
+
+void EndpointParts::end_broken() {
+    const auto check = [&](Connection& connection) {
+        if (connection.conversation.is_lost()) return;
+        if ((connection.lane && connection.lane->is_broken()) || connection.conversation.gone())
+            end(connection, Status::PeerLost);
+    };
+    for (auto& [key, connection] : connections_)
+        check(*connection);
+    for (auto& connection : others_)
+        check(*connection);
+}
+
+bool EndpointParts::cancel_send(const void* context) {
+    for (auto& [key, connection] : connections_)
+        if (connection->conversation.cancel_send(context)) return true;
+    return false;
+}
+
+std::size_t EndpointParts::under_way() const noexcept {
+    std::size_t count = 0;
+    for (const auto& [key, connection] : connections_)
+        count += connection->conversation.under_way();
+    return count;
+}
+
+// The face.
+
+Endpoint::Endpoint(std::unique_ptr<EndpointParts> parts) : parts_(std::move(parts)) {}
+Endpoint::~Endpoint() = default;
+
+const HostPort& Endpoint::name() const noexcept {
+    return parts_->name();
+}
+
+Posted Endpoint::send(const SendOrder& order) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    Conversation* conversation = parts_->find(order.to);
+    if (conversation == nullptr) [[unlikely]]
+        return Posted::UnknownPeer;
+    const Posted posted = conversation->send(order);
+    if (posted != Posted::Done || conversation->wants_flush()) [[unlikely]] {
+        conversation->flush();
+        device.touch(*conversation);
+    }
+    return posted;
+}
+
+Posted Endpoint::remote(const RemoteOrder& order) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    Conversation* conversation = parts_->find(order.to);
+    if (conversation == nullptr) [[unlikely]]
+        return Posted::UnknownPeer;
+    const Posted posted = conversation->remote(order);
+    conversation->flush();
+    device.touch(*conversation);
+    return posted;
+}
+
+Posted Endpoint::receive(const ReceiveOrder& order) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    return device.receive(parts_->receives(), order);
+}
+
+std::optional<Envelope> Endpoint::peek(const ReceiveOrder& order, Peek how) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    ReceiveQueue& queue = parts_->receives();
+    UnexpectedMessage* message = queue.find(order);
+    if (message == nullptr) return std::nullopt;
+    const Envelope envelope{message->source->peer, message->tag, message->total, message->data,
+                            message->has_data};
+    if (how == Peek::Claim) message->claimed_by = order.cookie.context;
+    if (how == Peek::Discard) device.discard(queue, *message);
+    return envelope;
+}
+
+Posted Endpoint::claimed_receive(const ReceiveOrder& order) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    ReceiveQueue& queue = parts_->receives();
+    UnexpectedMessage* message = queue.find_claimed(order.cookie.context);
+    if (message == nullptr) return Posted::Invalid;
+    device.give(queue, *message, *queue.make(order));
+    return Posted::UnderWay;
+}
+
+Posted Endpoint::claimed_discard(void* context) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    ReceiveQueue& queue = parts_->receives();
+    UnexpectedMessage* message = queue.find_claimed(context);
+    if (message == nullptr) return Posted::Invalid;
+    device.discard(queue, *message);
+    return Posted::Done;
+}
+
+bool Endpoint::cancel(void* context) {
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    return device.cancel(parts_->receives(), context) || parts_->cancel_send(context);
+}
+
+base::Result<void> Endpoint::say(const HostPort& to, std::span<const std::byte> bytes) {
+    if (bytes.size() > max_word_bytes)
+        return base::Result<void>(base::Code::InvalidArgument, "the word is longer than 512 bytes");
+    DeviceParts& device = parts_->device();
+    const base::BiasedGuard guard(device.lock());
+    Conversation& conversation = parts_->reach(to);
+    auto said = conversation.say(bytes);
+    conversation.flush();
+    device.touch(conversation);
+    return said;
+}
+
+void Endpoint::listen_for_words(ControlListener* listener) {
+    const base::BiasedGuard guard(parts_->device().lock());
+    parts_->words_to(listener);
+}
+
+std::size_t Endpoint::orders_under_way() const {
+    const base::BiasedGuard guard(parts_->device().lock());
+    return parts_->under_way();
+}
+
+}  // namespace via::mvich

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/endpoint_address.hpp"
+
+#include <arpa/inet.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "ka/host_address.hpp"
+#include "mvich/device_parts.hpp"
+
+namespace via::mvich {
+namespace {
+
+constexpr std::string_view word = "mvich1";  // the number is the version of the packets
+
+void put_port(std::uint8_t* to, std::uint16_t port) {
+    to[0] = static_cast<std::uint8_t>(port >> 8);
+    to[1] = static_cast<std::uint8_t>(port);
+}
+
+void set_host_of(DeviceParts& device, const HostPort& name, ka::NetAddress& address) {
+    // A device that serves this host only knows it by its six bytes.
+    if (device.nic().device().attributes().address.size() == std::tuple_size_v<ka::HostAddress>) {
+        ka::set_host(address, ka::host_address());
+        return;
+    }
+    ka::AgentAddress host;
+    host.family = name.host_bytes == 16 ? 6 : 4;
+    host.ip = name.host;
+    ka::set_host(address, host);
+}
+
+}  // namespace
+
+ka::NetAddress listener_address(DeviceParts& device, const HostPort& name) {
+    ka::NetAddress address;
+    set_host_of(device, name, address);
+    std::copy(word.begin(), word.end(), address.discriminator.begin());
+    put_port(address.discriminator.data() + word.size(), name.port);
+    address.discriminator_bytes = static_cast<std::uint8_t>(word.size() + 2);
+    return address;
+}
+
+ka::NetAddress requester_address(DeviceParts& device, const HostPort& name) {
+    ka::NetAddress address = listener_address(device, name);
+    std::uint8_t* at = address.discriminator.data() + address.discriminator_bytes;
+    *at++ = name.host_bytes;
+    std::copy_n(name.host.begin(), 16, at);
+    address.discriminator_bytes = static_cast<std::uint8_t>(address.discriminator_bytes + 17);
+    return address;
+}
+
+std::optional<HostPort> requester_name(const ka::NetAddress& address) {
+    const std::uint8_t* at = address.discriminator.data();
+    if (address.discriminator_bytes != word.size() + 2 + 17 ||
+        !std::equal(word.begin(), word.end(), at))
+        return std::nullopt;
+    at += word.size();
+    HostPort name;
+    name.port = static_cast<std::uint16_t>(at[0] << 8 | at[1]);
+    name.host_bytes = at[2];
+    if (name.host_bytes != 4 && name.host_bytes != 16) return std::nullopt;
+    std::copy_n(at + 3, name.host_bytes, name.host.begin());
+    return name;
+}
+
+std::string readable(const HostPort& name) {
+    char text[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(name.host_bytes == 16 ? AF_INET6 : AF_INET, name.host.data(), text, sizeof text);
+    const std::string host = name.host_bytes == 16 ? "[" + std::string(text) + "]" : text;
+    return host + ":" + std::to_string(name.port);
+}
+
+std::thread quiet_thread(std::function<void()> run) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread(std::move(run));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+}  // namespace via::mvich

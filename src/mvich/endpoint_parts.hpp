@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The inside of an Endpoint: its name, its peers' conversations, and how connections are made.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "mvich/conversation.hpp"
+#include "mvich/device_parts.hpp"
+
+namespace via::mvich {
+
+/// One connection, or one that is being made: to a peer there is at most one that sends.
+struct Connection {
+    Connection(Surroundings& surroundings, const HostPort& name) : conversation(surroundings, name) {}
+    Conversation conversation;
+    std::unique_ptr<ViLane> lane;
+    bool requested = false;  ///< by us, and not answered yet
+};
+
+class EndpointParts {
+  public:
+    EndpointParts(DeviceParts& device, const Device::EndpointOptions& options);
+    ~EndpointParts();
+    [[nodiscard]] base::Result<void> start(const HostPort& wanted);
+    /// Ends everything; the program calls nothing any more.
+    void close();
+
+    [[nodiscard]] DeviceParts& device() noexcept { return device_; }
+    [[nodiscard]] const HostPort& name() const noexcept { return name_; }
+    [[nodiscard]] ReceiveQueue& receives() noexcept { return *receives_; }
+    [[nodiscard]] Surroundings& surroundings() noexcept { return surroundings_; }
+
+    // Under the device's lock.
+    /// The conversation with a peer, made (and its connection asked for) if there is none. Null:
+    /// no such peer.
+    [[nodiscard]] Conversation* find(Peer peer) {
+        if (peer < by_peer_.size() && book_version_ == book_->version()) [[likely]] {
+            Conversation* conversation = by_peer_[peer];
+            if (conversation != nullptr && !conversation->is_lost()) [[likely]]
+                return conversation;
+        }
+        return find_slowly(peer);
+    }
+    [[nodiscard]] Conversation& reach(const HostPort& name);
+    void end_broken();
+    void words_to(ControlListener* listener) noexcept { surroundings_.words = listener; }
+    bool cancel_send(const void* context);
+    [[nodiscard]] std::size_t under_way() const noexcept;
+    /// Is a connection that we asked for still wanted?
+    [[nodiscard]] bool wants(const HostPort& name);
+    /// The connection that we asked for stands, or does not.
+    void connected(const HostPort& name, std::unique_ptr<ViLane> lane);
+    void not_connected(const HostPort& name, const base::Error& error);
+    /// Somebody asks: may it be accepted? If two ends ask at once only one request lives.
+    [[nodiscard]] bool may_accept(const HostPort& name);
+    void accepted(const HostPort& name, std::unique_ptr<ViLane> lane);
+
+  private:
+    [[nodiscard]] Conversation* find_slowly(Peer peer);
+    [[nodiscard]] HostPort key_of(const HostPort& name) const;
+    [[nodiscard]] Peer number_of(const HostPort& name) const;
+    void renumber();
+    void end(Connection& connection, Status status);
+    void listen();
+
+    DeviceParts& device_;
+    HostPort name_;
+    std::shared_ptr<AddressBook> book_;
+    std::shared_ptr<ReceiveQueue> receives_;
+    Surroundings surroundings_;
+    base::UniqueFd reservation_;  ///< a socket bound to the port: it is ours on this host
+    std::uint64_t book_version_ = 0;
+    std::vector<Conversation*> by_peer_;
+    std::map<HostPort, std::unique_ptr<Connection>> connections_;  ///< by key_of their names
+    /// Accepted from ourselves, and those that are lost but whose messages may still wait.
+    std::vector<std::unique_ptr<Connection>> others_;
+    std::atomic<bool> closing_{false};
+    std::thread listener_;
+};
+
+}  // namespace via::mvich

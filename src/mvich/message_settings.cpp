@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/message_settings.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "base/settings.hpp"
+#include "mvich/packet.hpp"
+
+namespace via::mvich {
+
+base::Result<MessageSettings> MessageSettings::read() {
+    const base::Settings& settings = base::Settings::get();
+    const auto number = [&](const char* name) {
+        return static_cast<std::uint32_t>(settings.number(name));
+    };
+    MessageSettings result;
+    result.vbuf_bytes = number("VIA_MPI_VBUF_BYTES");
+    result.credits = number("VIA_MPI_CREDITS");
+    result.credit_preserve = std::min(number("VIA_MPI_CREDIT_PRESERVE"), result.credits / 2);
+    result.vbufs_per_region = number("VIA_MPI_VBUFS_PER_REGION");
+    result.vbuf_regions = number("VIA_MPI_VBUF_REGIONS");
+    result.cache_entries = number("VIA_MPI_CACHE_ENTRIES");
+    result.connect_milliseconds = settings.number("VIA_MPI_CONNECT_MS");
+    result.protocol.eager_bytes = settings.number("VIA_MPI_EAGER_BYTES");
+    result.protocol.rdma_bytes = settings.number("VIA_MPI_RDMA_BYTES");
+    result.protocol.forced = forced_protocol(settings.text("VIA_MPI_PROTOCOL"));
+    if (auto checked = result.check(); !checked) return std::move(checked).error();
+    return result;
+}
+
+base::Result<void> MessageSettings::check() const {
+    const std::uint64_t most = vbuf_bytes - max_packet_head_bytes;
+    if (protocol.eager_bytes > most)
+        return base::Result<void>(
+            base::Code::InvalidArgument,
+            "VIA_MPI_EAGER_BYTES is " + std::to_string(protocol.eager_bytes) +
+                ", but a message that is sent at once must fit into a vbuf: at most " +
+                std::to_string(most) + " with VIA_MPI_VBUF_BYTES=" + std::to_string(vbuf_bytes));
+    return {};
+}
+
+}  // namespace via::mvich

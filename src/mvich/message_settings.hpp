@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The settings of the message layer, checked against each other.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "mvich/protocol_choice.hpp"
+
+namespace via::mvich {
+
+struct MessageSettings {
+    ProtocolSettings protocol;
+    std::uint32_t vbuf_bytes = 8192;
+    std::uint32_t credits = 32;
+    std::uint32_t credit_preserve = 4;
+    std::uint32_t vbufs_per_region = 64;
+    std::uint32_t vbuf_regions = 1024;
+    std::uint32_t cache_entries = 1024;
+    std::uint64_t connect_milliseconds = 10'000;
+
+    /// Credits of a connection inside a host, where no vbufs are posted for them.
+    [[nodiscard]] std::uint32_t in_place_window() const noexcept {
+        return credits_were_set ? 0 : 256;
+    }
+    bool credits_were_set = false;
+
+    /// From the environment and the settings file. An error names the setting and what it may be.
+    [[nodiscard]] static base::Result<MessageSettings> read();
+    /// The same of values: what the one allows depends on the other.
+    [[nodiscard]] base::Result<void> check() const;
+};
+
+}  // namespace via::mvich

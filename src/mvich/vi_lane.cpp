@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/vi_lane.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "mvich/device_parts.hpp"
+#include "ua/hot_path.hpp"
+#include "ua/tables.hpp"
+
+namespace via::mvich {
+namespace {
+
+/// Longest packet inside a host: copies of both ends overlap best in portions of this size.
+constexpr std::uint32_t in_place_packet_bytes = 16384 + max_packet_head_bytes;
+/// RDMA in portions, so that progress is seen.
+constexpr std::uint64_t most_rdma_bytes = 1U << 30;
+
+/// What an RDMA's vbuf keeps for its completion.
+struct RdmaNote {
+    OrderId token;
+};
+
+}  // namespace
+
+ViLane::~ViLane() {
+    if (vi_ == nullptr) return;
+    if (auto destroyed = device_.nic().destroy_vi(*vi_, handle_); !destroyed)
+        base::log(base::LogLevel::Warning,
+                  "a VI of a closed connection stays: " + destroyed.error().sentence);
+}
+
+base::Result<void> ViLane::create() {
+    ua::Nic& nic = device_.nic();
+    ka::EndpointAttributes attributes;
+    attributes.max_transfer_bytes = nic.device().attributes().max_transfer_bytes;
+    attributes.reliability = na::reliable_delivery;
+    attributes.rights = ka::right_rdma_read | ka::right_rdma_write;
+    attributes.tag = device_.tag();
+    auto made = nic.create_vi(attributes, &device_.cq(), &device_.cq(), this);
+    if (!made) return std::move(made).error();
+    handle_ = made.value();
+    vi_ = ua::vi_table().find(handle_);
+    // The peer's Hello may come before the connection is known here.
+    const base::BiasedGuard guard(device_.lock());
+    device_.add(*this);
+    for (std::uint32_t i = 0; i < CreditAccount::noop_vbufs + 1; ++i) {
+        Vbuf* vbuf = device_.vbufs().take();
+        if (vbuf == nullptr || !post_receive(vbuf))
+            return base::Result<void>(base::Code::OutOfResources,
+                                      "no vbufs for a new connection: more VIA_MPI_VBUF_REGIONS, "
+                                      "or more memory, would help");
+    }
+    return {};
+}
+
+void ViLane::carry(Conversation& conversation) {
+    const bool in_place = vi_->shows_frames(handle_);
+    const MessageSettings& settings = device_.settings();
+    abilities_.in_place = in_place;
+    abilities_.rdma_bytes =
+        std::min<std::uint64_t>(device_.nic().device().attributes().max_transfer_bytes,
+                                most_rdma_bytes);
+    abilities_.rdma_read = true;
+    abilities_.rdma_write = true;
+    abilities_.packet_bytes =
+        in_place ? std::min(in_place_packet_bytes, vi_->longest_packet(handle_))
+                 : settings.vbuf_bytes;
+    abilities_.eager_bytes = settings.vbuf_bytes - max_packet_head_bytes;
+    std::uint32_t window = settings.credits + settings.credit_preserve;
+    if (in_place) {
+        // Nothing is posted: the window only bounds what may wait here unasked for.
+        window = std::max(window, settings.in_place_window());
+    } else {
+        std::uint32_t posted = 0;
+        for (; posted < window; ++posted) {
+            Vbuf* vbuf = device_.vbufs().take();
+            if (vbuf == nullptr) break;
+            if (!post_receive(vbuf)) break;
+        }
+        window = posted;
+    }
+    conversation_ = &conversation;
+    if (window == 0) {
+        broken();
+        return;
+    }
+    conversation.open(*this, window);
+    for (Vbuf* vbuf : std::exchange(early_, {}))
+        arrived(vbuf);
+}
+
+bool ViLane::post_receive(Vbuf* vbuf) {
+    VIP_DESCRIPTOR& descriptor = vbuf->descriptor;
+    vbuf->owner = this;
+    descriptor.CS = {};
+    descriptor.CS.SegCount = 1;
+    descriptor.CS.Length = device_.settings().vbuf_bytes;
+    descriptor.DS[0].Local.Data.Address = vbuf->packet;
+    descriptor.DS[0].Local.Handle = vbuf->handle;
+    descriptor.DS[0].Local.Length = device_.settings().vbuf_bytes;
+    if (vi_->post_receive(handle_, &descriptor, vbuf->handle) != ua::PostOutcome::Success) {
+        device_.vbufs().give(vbuf);
+        return false;
+    }
+    ++receives_posted_;
+    return true;
+}
+
+Lane::Outcome ViLane::send(std::span<const iovec> pieces, std::uint32_t bytes) {
+    if (abilities_.in_place) [[likely]] {
+        switch (vi_->send_packet(handle_, pieces, bytes)) {
+            case ua::PacketOutcome::Sent:
+                return Outcome::Done;
+            case ua::PacketOutcome::NoRoom:
+                return Outcome::NoRoom;
+            default:
+                return Outcome::Gone;
+        }
+    }
+    if (broken_.load(std::memory_order_relaxed)) return Outcome::Gone;
+    Vbuf* vbuf = device_.vbufs().take();
+    if (vbuf == nullptr) return Outcome::NoRoom;
+    vbuf->owner = this;
+    std::byte* to = vbuf->packet;
+    for (const iovec& piece : pieces) {
+        std::memcpy(to, piece.iov_base, piece.iov_len);
+        to += piece.iov_len;
+    }
+    VIP_DESCRIPTOR& descriptor = vbuf->descriptor;
+    descriptor.CS = {};
+    descriptor.CS.SegCount = 1;
+    descriptor.CS.Length = bytes;
+    descriptor.DS[0].Local.Data.Address = vbuf->packet;
+    descriptor.DS[0].Local.Handle = vbuf->handle;
+    descriptor.DS[0].Local.Length = bytes;
+    if (vi_->post_send(handle_, &descriptor, vbuf->handle) != ua::PostOutcome::Success) {
+        device_.vbufs().give(vbuf);
+        return Outcome::Gone;
+    }
+    ++sends_under_way_;
+    return Outcome::Done;
+}
+
+Lane::Outcome ViLane::post_rdma(const RdmaOrder& order, std::uint32_t operation) {
+    if (broken_.load(std::memory_order_relaxed)) return Outcome::Gone;
+    Vbuf* vbuf = device_.vbufs().take();
+    if (vbuf == nullptr) return Outcome::NoRoom;
+    vbuf->owner = this;
+    const RdmaNote note{order.token};
+    std::memcpy(vbuf->packet, &note, sizeof note);
+    VIP_DESCRIPTOR& descriptor = vbuf->descriptor;
+    descriptor.CS = {};
+    descriptor.CS.SegCount = 2;
+    descriptor.CS.Control = operation;
+    descriptor.CS.Length = static_cast<VIP_UINT32>(order.bytes);
+    descriptor.DS[0].Remote.Data.AddressBits = order.remote;
+    descriptor.DS[0].Remote.Handle = order.remote_handle;
+    descriptor.DS[1].Local.Data.Address = order.local;
+    descriptor.DS[1].Local.Handle = order.local_handle;
+    descriptor.DS[1].Local.Length = static_cast<VIP_UINT32>(order.bytes);
+    if (vi_->post_send(handle_, &descriptor, vbuf->handle) != ua::PostOutcome::Success) {
+        device_.vbufs().give(vbuf);
+        return Outcome::Gone;
+    }
+    ++sends_under_way_;
+    return Outcome::Done;
+}
+
+Lane::Outcome ViLane::read(const RdmaOrder& order) {
+    return post_rdma(order, VIP_CONTROL_OP_RDMAREAD);
+}
+
+Lane::Outcome ViLane::write(const RdmaOrder& order) {
+    return post_rdma(order, VIP_CONTROL_OP_RDMAWRITE);
+}
+
+void ViLane::recycle(Vbuf* vbuf) noexcept {
+    if (closed_ || broken_.load(std::memory_order_relaxed)) {
+        device_.vbufs().give(vbuf);
+        return;
+    }
+    [[maybe_unused]] const bool posted = post_receive(vbuf);
+}
+
+void ViLane::completed(ua::Queue queue) {
+    VIP_DESCRIPTOR* descriptor = nullptr;
+    const ua::DoneOutcome outcome = vi_->done(handle_, queue, descriptor);
+    if (outcome != ua::DoneOutcome::Success && outcome != ua::DoneOutcome::DescriptorError) return;
+    if (descriptor == nullptr) return;
+    // The descriptor is the vbuf's first member.
+    auto* vbuf = reinterpret_cast<Vbuf*>(descriptor);
+    const bool good = outcome == ua::DoneOutcome::Success;
+    if (queue == ua::Queue::Receive) {
+        --receives_posted_;
+        if (!good || closed_) {
+            device_.vbufs().give(vbuf);
+            return;
+        }
+        vbuf->bytes = descriptor->CS.Length;
+        arrived(vbuf);
+        return;
+    }
+    --sends_under_way_;
+    if ((descriptor->CS.Control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_SENDRECV) {
+        device_.vbufs().give(vbuf);
+        return;
+    }
+    RdmaNote note;
+    std::memcpy(&note, vbuf->packet, sizeof note);
+    device_.vbufs().give(vbuf);
+    if (conversation_ != nullptr && !closed_) {
+        conversation_->rdma_done(note.token, good);
+        device_.touched(*this);
+    }
+}
+
+void ViLane::arrived(Vbuf* vbuf) {
+    if (conversation_ == nullptr) {
+        early_.push_back(vbuf);
+        return;
+    }
+    switch (conversation_->packet({vbuf->packet, vbuf->bytes}, vbuf)) {
+        case Conversation::Arrival::Taken:
+            recycle(vbuf);
+            break;
+        case Conversation::Arrival::Kept:
+            break;
+        case Conversation::Arrival::NotNow:  // a packet in a vbuf can always be kept
+        case Conversation::Arrival::Broken:
+            base::log(base::LogLevel::Error, "a peer does not keep to the protocol of messages; "
+                                             "its connection is closed");
+            device_.vbufs().give(vbuf);
+            broken();
+            break;
+    }
+    device_.touched(*this);
+}
+
+bool ViLane::frame(const na::FrameView& view) {
+    if (conversation_ == nullptr) return false;
+    switch (conversation_->packet({view.data, view.length}, nullptr)) {
+        case Conversation::Arrival::Taken:
+        case Conversation::Arrival::Kept:
+            break;
+        case Conversation::Arrival::NotNow:
+            return false;
+        case Conversation::Arrival::Broken:
+            base::log(base::LogLevel::Error, "a peer does not keep to the protocol of messages; "
+                                             "its connection is closed");
+            broken();
+            break;
+    }
+    device_.touched(*this);
+    return true;
+}
+
+bool ViLane::serve() {
+    return device_.serve();
+}
+
+void ViLane::broken() noexcept {
+    broken_.store(true, std::memory_order_release);
+    device_.note_broken();
+}
+
+void ViLane::close() {
+    if (closed_) return;
+    closed_ = true;
+    conversation_ = nullptr;
+    device_.forget(*this);
+    if (vi_ == nullptr) return;
+    [[maybe_unused]] const bool was = vi_->disconnect(handle_);
+    // Everything that was posted comes back, if only as flushed.
+    for (const ua::Queue queue : {ua::Queue::Send, ua::Queue::Receive}) {
+        for (;;) {
+            VIP_DESCRIPTOR* descriptor = nullptr;
+            const ua::DoneOutcome outcome = vi_->done(handle_, queue, descriptor);
+            if (descriptor == nullptr || outcome == ua::DoneOutcome::NotDone) break;
+            device_.vbufs().give(reinterpret_cast<Vbuf*>(descriptor));
+        }
+    }
+    for (Vbuf* vbuf : std::exchange(early_, {}))
+        device_.vbufs().give(vbuf);
+}
+
+}  // namespace via::mvich

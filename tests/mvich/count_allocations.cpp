@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/count_allocations.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::uint64_t count = 0;
+}
+
+std::uint64_t via::test::allocations() noexcept {
+    return count;
+}
+
+void* operator new(std::size_t bytes) {
+    ++count;
+    if (void* memory = std::malloc(bytes)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
