@@ -16,6 +16,7 @@
 
 #include "base/clock.hpp"
 #include "child_program.hpp"
+#include "lab/lab.hpp"
 
 namespace via::tool {
 namespace {
@@ -140,6 +141,12 @@ TEST_F(KilledRank, EndsTheJobAndLeavesNothing) {
 
 TEST_F(KilledRank, AlsoWhenItIsTheFirst) {
     kill_one({}, 0);
+}
+
+TEST_F(KilledRank, AlsoInAnotherHost) {
+    if (const auto possible = lab::Lab::possible(); !possible)
+        GTEST_SKIP() << possible.error().sentence;
+    kill_one({"--lab"}, 1);
 }
 
 }  // namespace
