@@ -90,7 +90,7 @@ bool wants(const Options& options, Group group) {
 
 /// Where the build puts libvia-fi.so.
 std::string provider_folder(const std::string& programs) {
-    return std::filesystem::path(programs + "/../lib").lexically_normal().string();
+    return std::filesystem::path(programs + "/../lib/libfabric").lexically_normal().string();
 }
 
 std::string no_provider(const std::string& programs) {

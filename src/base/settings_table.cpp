@@ -138,10 +138,11 @@ const std::vector<SettingDeclaration>& setting_declarations() {
               "From this size on a message moves by RDMA (rget inside a host, rput between hosts) "
               "instead of in packets (r3)."),
         number("VIA_MPI_CREDITS", "32", 1, 4096,
-               "How many packets a peer may have under way to this process before it hears of it."),
-        number("VIA_MPI_CREDIT_PRESERVE", "4", 0, 1024,
-               "How many of a peer's credits are kept for control packets; less than "
-               "VIA_MPI_CREDITS, or half of them if they are fewer."),
+               "How many packets with messages a peer may have under way to this process before "
+               "it hears of it."),
+        number("VIA_MPI_CREDIT_PRESERVE", "4", 1, 1024,
+               "How many credits a peer has besides for its control packets; at most as many as "
+               "VIA_MPI_CREDITS."),
         number("VIA_MPI_VBUFS_PER_REGION", "64", 4, 4096,
                "By how many vbufs the pool grows at a time."),
         number("VIA_MPI_VBUF_REGIONS", "1024", 1, 65536,

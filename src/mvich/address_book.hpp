@@ -4,10 +4,15 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <compare>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <queue>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "mvich/order.hpp"
@@ -19,26 +24,33 @@ struct HostPort {
     std::array<std::uint8_t, 16> host{};
     std::uint8_t host_bytes = 4;  ///< 4 or 16
     std::uint16_t port = 0;
+    // clang-tidy 14 takes the zero of what the compiler writes for a pointer.
+    // NOLINTNEXTLINE(modernize-use-nullptr)
     friend auto operator<=>(const HostPort&, const HostPort&) = default;
 };
 
 class AddressBook {
   public:
-    /// Takes the lowest free number, also if the address is in the book already.
+    /// Takes the lowest free number, also if the address is in the book already. Can throw
+    /// std::bad_alloc; nothing has happened then.
     [[nodiscard]] Peer insert(const HostPort& address);
     /// False: there is no such peer.
     bool remove(Peer peer);
     [[nodiscard]] std::optional<HostPort> find(Peer peer) const;
     /// The lowest number of an address.
     [[nodiscard]] std::optional<Peer> find(const HostPort& address) const;
-    /// Counts insertions and removals, so that others can tell when to look again.
-    [[nodiscard]] std::uint64_t version() const;
+    /// Counts insertions and removals, so that others can tell when to look again. Takes no lock.
+    [[nodiscard]] std::uint64_t version() const noexcept {
+        return version_.load(std::memory_order_acquire);
+    }
 
   private:
     mutable std::mutex mutex_;
     std::vector<std::optional<HostPort>> entries_;
-    std::multimap<HostPort, Peer> by_address_;
-    std::uint64_t version_ = 1;
+    std::set<std::pair<HostPort, Peer>> by_address_;
+    // The numbers below entries_.size() that are free: lowest first.
+    std::priority_queue<Peer, std::vector<Peer>, std::greater<>> free_;
+    std::atomic<std::uint64_t> version_ = 1;
 };
 
 }  // namespace via::mvich

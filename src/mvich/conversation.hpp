@@ -254,6 +254,7 @@ class Conversation final : public Source {
     bool stalled_ = false;  ///< counted as waiting for credits
     std::uint64_t eager_limit_ = 0;
     LaneAbilities abilities_;  ///< what both ends can do
+    std::uint32_t window_ = 0;
     CreditAccount credits_;
     RecordTable<SendRecord> sends_{0};
     RecordTable<ReceiveRecord> receives_{receive_id_bit};

@@ -42,10 +42,13 @@ Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbu
             const auto eager_bytes = static_cast<std::uint32_t>(packet.head.word >> 32);
             if (open_ || packet_bytes < 2 * max_packet_head_bytes) return Arrival::Broken;
             open_ = true;
+            credits_ = CreditAccount(packet.head.credits, window_,
+                                     around_.settings->credit_preserve, packet.head.bytes);
             abilities_.packet_bytes = std::min(abilities_.packet_bytes, packet_bytes);
             abilities_.eager_bytes = std::min(
                 {abilities_.eager_bytes, eager_bytes, abilities_.packet_bytes - most_head_bytes});
             eager_limit_ = eager_limit(around_.settings->protocol, abilities_);
+            return Arrival::Taken;
         }
         credits_.granted(packet.head.credits);
         if ((packet.head.flags & packet_starving) != 0)

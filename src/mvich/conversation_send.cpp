@@ -23,12 +23,13 @@ constexpr std::size_t most_pieces_at_once = 16;
 
 void Conversation::open(Lane& lane, std::uint32_t window) {
     lane_ = &lane;
-    credits_ = CreditAccount(0, window, around_.settings->credit_preserve);
+    window_ = window;
     abilities_ = lane.abilities();
     PacketHead hello;
     hello.kind = static_cast<std::uint8_t>(PacketKind::Noop);
     hello.flags = packet_hello;
     hello.credits = static_cast<std::uint16_t>(window);
+    hello.bytes = around_.settings->credit_preserve;
     hello.word = std::uint64_t{abilities_.eager_bytes} << 32 | abilities_.packet_bytes;
     const iovec piece{&hello, sizeof hello};
     // The first packet on a new connection always finds room.

@@ -22,16 +22,24 @@ class CreditAccount {
   public:
     CreditAccount() = default;
     /// `remote`: vbufs the peer has ready; `window`: those ready here; `preserve`: credits that
-    /// only control packets may use. Both ends say the same `preserve`; a window that is not
-    /// larger keeps one credit for data.
-    CreditAccount(std::uint32_t remote, std::uint32_t window, std::uint32_t preserve) noexcept
+    /// only our control packets may use; `peer_preserve`: that only the peer's may. A window that
+    /// is not larger keeps one credit for data.
+    CreditAccount(std::uint32_t remote, std::uint32_t window, std::uint32_t preserve,
+                  std::uint32_t peer_preserve) noexcept
         : remote_(remote),
           window_(window),
           preserve_(preserve_in(remote, preserve)),
-          peer_preserve_(preserve_in(window, preserve)) {}
+          peer_preserve_(preserve_in(window, peer_preserve)) {}
+    CreditAccount(std::uint32_t remote, std::uint32_t window, std::uint32_t preserve) noexcept
+        : CreditAccount(remote, window, preserve, preserve) {}
 
     /// More noops than this can not be under way to here.
-    [[nodiscard]] std::uint32_t noop_vbufs() const noexcept { return preserve_ + 2; }
+    [[nodiscard]] std::uint32_t noop_vbufs() const noexcept {
+        return noop_vbufs(preserve_);  // they come because we may be about to stop
+    }
+    [[nodiscard]] static constexpr std::uint32_t noop_vbufs(std::uint32_t preserve) noexcept {
+        return preserve + 2;
+    }
 
     // Sending.
     [[nodiscard]] std::uint32_t remote() const noexcept { return remote_; }

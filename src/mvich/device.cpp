@@ -54,7 +54,7 @@ base::Result<void> DeviceParts::start() {
     auto cq = nic_->create_cq(completion_entries);
     if (!cq) return std::move(cq).error();
     cq_handle_ = cq.value();
-    cq_ = ua::cq_table().find(cq_handle_);
+    cq_ = ua::cq_table().find(reinterpret_cast<const void*>(cq_handle_));
     vbufs_ = std::make_unique<VbufPool>(
         *this, VbufPool::Geometry{settings_.vbuf_bytes, settings_.vbufs_per_region,
                                   settings_.vbuf_regions});
@@ -73,10 +73,6 @@ base::Result<void> DeviceParts::start() {
         own_host_.host = agent->ip;
         own_host_.host_bytes = static_cast<std::uint8_t>(agent->ip_bytes());
     }
-    limits_.eager_bytes = settings_.protocol.eager_bytes;
-    limits_.inject_bytes = std::max<std::size_t>(settings_.protocol.eager_bytes, 4096);
-    limits_.atomic_bytes = (settings_.vbuf_bytes - max_packet_head_bytes) / 2;
-    limits_.max_pieces = most_pieces;
     return {};
 }
 
@@ -187,6 +183,7 @@ bool DeviceParts::progress_locked(bool by_program) {
         end_broken();
         moved = true;
     }
+    if (moved) tidings_.fetch_add(1, std::memory_order_relaxed);
     return moved;
 }
 
@@ -210,17 +207,16 @@ bool DeviceParts::progress() {
 void DeviceParts::rest(std::uint32_t empty) {
     if (rest_ == Rest::Never) return;
     if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
-        wait(base::Deadline::after_milliseconds(nap_milliseconds));
+        wait(base::Deadline::after_milliseconds(nap_milliseconds), tidings());
         return;
     }
     sched_yield();
 }
 
-void DeviceParts::wait(base::Deadline deadline) {
-    const std::uint32_t wakes = wakes_.load();
+void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
     bool slept = false;
     const auto look = [&] {
-        if (wakes_.load(std::memory_order_relaxed) != wakes) return true;
+        if (tidings() != seen) return true;
         const base::BiasedGuard guard(lock_);
         return progress_locked(true);
     };
@@ -238,7 +234,7 @@ void DeviceParts::wait(base::Deadline deadline) {
 }
 
 void DeviceParts::wake() {
-    wakes_.fetch_add(1);
+    tidings_.fetch_add(1);
     nic_->process().doorbell().wake_local();
 }
 
@@ -303,6 +299,7 @@ bool DeviceParts::give(ReceiveQueue& queue, UnexpectedMessage& message, PostedRe
     conversation.receive(taken, receive);
     conversation.flush();
     touch(conversation);
+    told();
     return spends;
 }
 
@@ -327,6 +324,7 @@ bool DeviceParts::cancel(ReceiveQueue& queue, const void* context) {
     Listener* listener = receive->listener;
     queue.destroy(receive);
     listener->done(completion);
+    told();
     return true;
 }
 
@@ -369,8 +367,12 @@ bool Device::progress() {
     return parts_->progress();
 }
 
-void Device::wait(base::Deadline deadline) {
-    parts_->wait(deadline);
+void Device::wait(base::Deadline deadline, std::uint64_t seen) {
+    parts_->wait(deadline, seen);
+}
+
+std::uint64_t Device::tidings() const noexcept {
+    return parts_->tidings();
 }
 
 void Device::wake() {
@@ -381,8 +383,16 @@ void Device::arm() {
     parts_->arm();
 }
 
-const Device::Limits& Device::limits() const noexcept {
-    return parts_->limits();
+const Device::Limits& Device::limits() noexcept {
+    static const Limits limits = [] {
+        // What can not be read is refused when a device is opened, with the reason.
+        const auto read = MessageSettings::read();
+        const MessageSettings settings = read ? read.value() : MessageSettings{};
+        return Limits{std::max<std::size_t>(settings.protocol.eager_bytes, 4096),
+                      settings.protocol.eager_bytes,
+                      (settings.vbuf_bytes - max_packet_head_bytes) / 2, most_pieces};
+    }();
+    return limits;
 }
 
 }  // namespace via::mvich

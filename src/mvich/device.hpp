@@ -36,7 +36,7 @@ class ControlListener {
     virtual ~ControlListener() = default;
     /// A word from an endpoint, which need not be in any address book.
     virtual void word(const HostPort& from, std::span<const std::byte> bytes) = 0;
-    /// The connection to this endpoint is gone, or could not be made.
+    /// The connection to this endpoint is gone (also because it was closed), or could not be made.
     virtual void lost(const HostPort& peer, Status status) = 0;
 };
 
@@ -102,8 +102,12 @@ class Device {
     bool progress();
     /// Sleeps until something may have happened, or the deadline. For a thread that has nothing
     /// else to do; the caller has made progress and found nothing.
-    void wait(base::Deadline deadline);
-    /// Wakes all threads in wait().
+    /// Returns at once if tidings() is not `seen` any more.
+    void wait(base::Deadline deadline, std::uint64_t seen);
+    /// Counts what listeners of this device were told, whichever thread made the progress. Read it
+    /// before looking whether there is anything to do, and give it to wait().
+    [[nodiscard]] std::uint64_t tidings() const noexcept;
+    /// Wakes all threads in wait(). Takes no lock.
     void wake();
     /// From now on the service thread makes progress when the program does not, and calls
     /// Listener::done. So a listener can signal a file descriptor that a program sleeps on. To be
@@ -117,7 +121,8 @@ class Device {
         std::size_t atomic_bytes;   ///< largest atomic
         std::size_t max_pieces;     ///< iovecs per order
     };
-    [[nodiscard]] const Limits& limits() const noexcept;
+    /// By the settings alone: they hold before any device is open.
+    [[nodiscard]] static const Limits& limits() noexcept;
 
   private:
     explicit Device(std::unique_ptr<DeviceParts> parts);

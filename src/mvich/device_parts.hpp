@@ -48,7 +48,6 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] bool is_here(const HostPort& name);
     /// All addresses of this host.
     [[nodiscard]] std::vector<HostPort> own_hosts();
-    [[nodiscard]] const Device::Limits& limits() const noexcept { return limits_; }
 
     // Under the lock.
     void add(EndpointParts& endpoint);
@@ -71,7 +70,12 @@ class DeviceParts final : public Registrar {
     bool cancel(ReceiveQueue& queue, const void* context);
 
     bool progress();
-    void wait(base::Deadline deadline);
+    void wait(base::Deadline deadline, std::uint64_t seen);
+    [[nodiscard]] std::uint64_t tidings() const noexcept {
+        return tidings_.load(std::memory_order_relaxed);
+    }
+    /// Listeners were told something outside progress_locked().
+    void told() noexcept { tidings_.fetch_add(1, std::memory_order_relaxed); }
     void wake();
     void arm();
     /// The service thread: the program does not poll.
@@ -105,7 +109,6 @@ class DeviceParts final : public Registrar {
     WindowTable windows_;
     std::unique_ptr<Connector> connector_;
     HostPort own_host_;
-    Device::Limits limits_{};
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
@@ -116,7 +119,7 @@ class DeviceParts final : public Registrar {
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
-    std::atomic<std::uint32_t> wakes_{0};
+    std::atomic<std::uint64_t> tidings_{0};
     std::mutex local_host_mutex_;
     std::unique_ptr<ka::LocalHost> local_host_;
 };

@@ -20,7 +20,8 @@ constexpr std::uint64_t accept_milliseconds = 5000;
 /// Reserves the port on this host, for all of its addresses.
 base::Result<base::UniqueFd> reserve_port(std::uint16_t& port) {
     base::UniqueFd reserved(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!reserved) return base::system_error(errno, "cannot reserve a port for an endpoint");
+    if (reserved.get() < 0)
+        return base::system_error(errno, "cannot reserve a port for an endpoint");
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -386,6 +387,7 @@ Posted Endpoint::send(const SendOrder& order) {
     if (posted != Posted::Done || conversation->wants_flush()) [[unlikely]] {
         conversation->flush();
         device.touch(*conversation);
+        device.told();
     }
     return posted;
 }
@@ -399,6 +401,7 @@ Posted Endpoint::remote(const RemoteOrder& order) {
     const Posted posted = conversation->remote(order);
     conversation->flush();
     device.touch(*conversation);
+    device.told();
     return posted;
 }
 

@@ -15,9 +15,18 @@ base::Result<MessageSettings> MessageSettings::read() {
         return static_cast<std::uint32_t>(settings.number(name));
     };
     MessageSettings result;
+    for (const base::SettingValue& value : settings.values()) {
+        const std::string name(value.declaration->name);
+        // A program whose messages go another way than it says must not start.
+        if (!value.problem.empty() && (name.starts_with("VIA_MPI_") || name == "VIA_PROGRESS"))
+            return base::Result<MessageSettings>(base::Code::InvalidArgument, value.problem);
+        if (name == "VIA_MPI_CREDITS")
+            result.credits_were_set = value.origin != base::SettingOrigin::Default;
+    }
     result.vbuf_bytes = number("VIA_MPI_VBUF_BYTES");
     result.credits = number("VIA_MPI_CREDITS");
-    result.credit_preserve = std::min(number("VIA_MPI_CREDIT_PRESERVE"), result.credits / 2);
+    result.credit_preserve =
+        std::max(1U, std::min(number("VIA_MPI_CREDIT_PRESERVE"), result.credits));
     result.vbufs_per_region = number("VIA_MPI_VBUFS_PER_REGION");
     result.vbuf_regions = number("VIA_MPI_VBUF_REGIONS");
     result.cache_entries = number("VIA_MPI_CACHE_ENTRIES");

@@ -9,9 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <map>
-#include <optional>
+#include <memory>
 
 #include "mvich/vbuf.hpp"
 
@@ -19,6 +17,7 @@ namespace via::mvich {
 
 class RegistrationCache {
   public:
+    /// Of all that is registered; what is in use may be more than that, but then nothing else is.
     struct Limits {
         std::size_t entries = 0;  ///< 0: nothing stays registered
         std::size_t bytes = 0;
@@ -26,8 +25,8 @@ class RegistrationCache {
     struct Counts {
         std::uint64_t hits = 0;
         std::uint64_t misses = 0;
-        std::uint64_t refused = 0;
-        std::uint64_t evicted = 0;
+        std::uint64_t refused = 0;  ///< of the misses
+        std::uint64_t evicted = 0;  ///< given back for a limit, a larger range or a new try
     };
     class Entry;
 
@@ -36,8 +35,9 @@ class RegistrationCache {
     RegistrationCache(const RegistrationCache&) = delete;
     RegistrationCache& operator=(const RegistrationCache&) = delete;
 
-    /// An entry that covers [address, address + bytes), in use until release(). Null: refused.
-    [[nodiscard]] Entry* acquire(const void* address, std::size_t bytes);
+    /// An entry that covers [address, address + bytes), in use until release(). Null: refused, also
+    /// after as much as this was given back.
+    [[nodiscard]] Entry* acquire(const void* address, std::size_t bytes) noexcept;
     void release(Entry* entry) noexcept;
     [[nodiscard]] static std::uint32_t handle_of(const Entry* entry) noexcept;
 

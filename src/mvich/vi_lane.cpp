@@ -41,11 +41,13 @@ base::Result<void> ViLane::create() {
     auto made = nic.create_vi(attributes, &device_.cq(), &device_.cq(), this);
     if (!made) return std::move(made).error();
     handle_ = made.value();
-    vi_ = ua::vi_table().find(handle_);
+    vi_ = ua::vi_table().find(reinterpret_cast<const void*>(handle_));
     // The peer's Hello may come before the connection is known here.
     const base::BiasedGuard guard(device_.lock());
     device_.add(*this);
-    for (std::uint32_t i = 0; i < CreditAccount::noop_vbufs + 1; ++i) {
+    const std::uint32_t first_vbufs =
+        CreditAccount::noop_vbufs(device_.settings().credit_preserve) + 1;
+    for (std::uint32_t i = 0; i < first_vbufs; ++i) {
         Vbuf* vbuf = device_.vbufs().take();
         if (vbuf == nullptr || !post_receive(vbuf))
             return base::Result<void>(base::Code::OutOfResources,
@@ -67,7 +69,8 @@ void ViLane::carry(Conversation& conversation) {
     abilities_.packet_bytes =
         in_place ? std::min(in_place_packet_bytes, vi_->longest_packet(handle_))
                  : settings.vbuf_bytes;
-    abilities_.eager_bytes = settings.vbuf_bytes - max_packet_head_bytes;
+    abilities_.eager_bytes =
+        settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes);
     std::uint32_t window = settings.credits + settings.credit_preserve;
     if (in_place) {
         // Nothing is posted: the window only bounds what may wait here unasked for.
@@ -143,7 +146,7 @@ Lane::Outcome ViLane::send(std::span<const iovec> pieces, std::uint32_t bytes) {
     return Outcome::Done;
 }
 
-Lane::Outcome ViLane::post_rdma(const RdmaOrder& order, std::uint32_t operation) {
+Lane::Outcome ViLane::post_rdma(const RdmaOrder& order, std::uint16_t operation) {
     if (broken_.load(std::memory_order_relaxed)) return Outcome::Gone;
     Vbuf* vbuf = device_.vbufs().take();
     if (vbuf == nullptr) return Outcome::NoRoom;

@@ -54,7 +54,7 @@ class ViLane final : public Lane, public na::FrameSink {
 
   private:
     [[nodiscard]] bool post_receive(Vbuf* vbuf);
-    [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint32_t operation);
+    [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint16_t operation);
     void arrived(Vbuf* vbuf);
 
     DeviceParts& device_;

@@ -552,6 +552,15 @@ std::uint32_t VirtualInterface::longest_packet(std::uint64_t expected) {
     return is(expected) && state_ == ViState::Connected ? carrier_->longest_gathered() : 0;
 }
 
+void VirtualInterface::leave_to_service(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected) || state_ != ViState::Connected) return;
+    service_owned_.store(true, std::memory_order_relaxed);
+    // What the program polled so far says nothing about what it will do.
+    polls_seen_by_service_.store(program_polls(), std::memory_order_relaxed);
+    carrier_->arm(na::Wakes::Service);
+}
+
 void VirtualInterface::take_from_service() {
     service_owned_.store(false, std::memory_order_relaxed);
     carrier_->arm(na::Wakes::Nobody);
@@ -604,7 +613,8 @@ bool VirtualInterface::progress(bool nudge_peer) {
     if (nudge_peer) {
         // While the program polls, the service thread keeps out of the way.
         const std::uint64_t polls = program_polls();
-        polled = std::exchange(polls_seen_by_service_, polls) != polls;
+        polled = polls_seen_by_service_.load(std::memory_order_relaxed) != polls;
+        polls_seen_by_service_.store(polls, std::memory_order_relaxed);
         if (polled && !service_owned_.load(std::memory_order_relaxed)) return true;
     }
     const base::BiasedGuard guard(lock_);

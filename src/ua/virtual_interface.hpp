@@ -98,6 +98,8 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] std::uint32_t longest_packet(std::uint64_t expected);
     /// Looks for arrivals and completions. True if anything happened.
     bool poll_frames(std::uint64_t expected, PolledBy who = PolledBy::Program);
+    /// The program will not poll for a while: from now on arrivals wake the service thread.
+    void leave_to_service(std::uint64_t expected);
     /// On the service thread, with no lock held: what serve_soon() asked for.
     [[nodiscard]] bool serve_sink();
 
@@ -221,7 +223,7 @@ class VirtualInterface final : public na::EndpointOwner {
     std::atomic<std::uint64_t> polls_{0};  ///< by the program, of this VI directly
     std::array<std::atomic<const CompletionQueue*>, 2> polled_queues_{};
     std::atomic<bool> service_owned_{true};
-    std::uint64_t polls_seen_by_service_ = 0;  ///< of the VI and its completion queues
+    std::atomic<std::uint64_t> polls_seen_by_service_{0};  ///< of the VI and its completion queues
     std::uint64_t polls_when_to_serve_ = 0;    ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
     bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mvich/count_allocations.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
-std::uint64_t count = 0;
+std::atomic<std::uint64_t> count = 0;
 }
 
 std::uint64_t via::test::allocations() noexcept {
@@ -13,7 +14,7 @@ std::uint64_t via::test::allocations() noexcept {
 }
 
 void* operator new(std::size_t bytes) {
-    ++count;
+    count.fetch_add(1, std::memory_order_relaxed);
     if (void* memory = std::malloc(bytes)) return memory;
     throw std::bad_alloc();
 }

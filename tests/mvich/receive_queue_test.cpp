@@ -78,7 +78,7 @@ TEST(PieceList, MayBeUsedAgainWithMoreOrFewerPieces) {
     const std::array<iovec, 4> pieces{
         {{memory.data(), 1}, {memory.data(), 2}, {memory.data(), 3}, {memory.data(), 4}}};
     PieceList list;
-    for (const std::size_t count : {4, 1, 3, 2, 0, 4, 1}) {
+    for (const std::size_t count : {4U, 1U, 3U, 2U, 0U, 4U, 1U}) {
         list.assign(std::span(pieces).first(count));
         ASSERT_EQ(list.pieces().size(), count);
         std::uint64_t bytes = 0;

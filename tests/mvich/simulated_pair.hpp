@@ -118,7 +118,7 @@ class SimulatedEnd final : public Listener {
     }
     void open() {
         const std::uint32_t window = options_.settings.credits + options_.settings.credit_preserve;
-        lane.post(window + CreditAccount::noop_vbufs);
+        lane.post(window + CreditAccount::noop_vbufs(options_.settings.credit_preserve));
         conversation->open(lane, window);
     }
     void done(const Completion& completion) override { completions.push_back(completion); }

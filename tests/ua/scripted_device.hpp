@@ -46,6 +46,8 @@ class ScriptedEndpoint final : public na::Endpoint {
     void set_unfinished(bool unfinished) noexcept { unfinished_ = unfinished; }
     /// Takes sends as they are posted and completes them at once.
     void set_eager(bool eager) noexcept { eager_ = eager; }
+    /// Shows what arrives to the sink: actions call it.
+    void set_shows_frames(bool shows) noexcept { shows_frames_ = shows; }
     void go_live() noexcept { live_ = true; }
     [[nodiscard]] na::QueuePair& queues() noexcept { return queues_; }
     [[nodiscard]] const na::EndpointGroups& groups() const noexcept { return groups_; }
@@ -55,6 +57,8 @@ class ScriptedEndpoint final : public na::Endpoint {
     bool poll() override;
     void arm(na::Wakes wakes) override { armed_ = wakes; }
     [[nodiscard]] bool unfinished() const override { return unfinished_; }
+    [[nodiscard]] bool shows_frames() const override { return shows_frames_; }
+    [[nodiscard]] bool has_news() override { return has_actions(); }
     void nudge() override { ++nudges_; }
     void disconnect() override;
     [[nodiscard]] std::int32_t peer_pid() const override { return 4711; }
@@ -73,6 +77,7 @@ class ScriptedEndpoint final : public na::Endpoint {
     std::atomic<bool> live_{false};
     std::atomic<bool> unfinished_{false};
     std::atomic<bool> eager_{false};
+    std::atomic<bool> shows_frames_{false};
     std::atomic<na::Wakes> armed_{na::Wakes::Nobody};
     std::atomic<int> rings_{0};
     std::atomic<int> nudges_{0};

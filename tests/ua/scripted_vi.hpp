@@ -91,8 +91,9 @@ class ScriptedNic : public testing::Test {
         return result;
     }
     std::uint64_t create(std::uint32_t reliability, ua::CompletionQueue* send_cq = nullptr,
-                         ua::CompletionQueue* receive_cq = nullptr) {
-        auto made = nic->create_vi(attributes(reliability), send_cq, receive_cq);
+                         ua::CompletionQueue* receive_cq = nullptr,
+                         na::FrameSink* sink = nullptr) {
+        auto made = nic->create_vi(attributes(reliability), send_cq, receive_cq, sink);
         EXPECT_TRUE(made);
         return made ? made.value() : 0;
     }
@@ -168,8 +169,8 @@ class ScriptedNic : public testing::Test {
 class ScriptedVi : public ScriptedNic {
   protected:
     void open(std::uint32_t reliability, ua::CompletionQueue* send_cq = nullptr,
-              ua::CompletionQueue* receive_cq = nullptr) {
-        handle = create(reliability, send_cq, receive_cq);
+              ua::CompletionQueue* receive_cq = nullptr, na::FrameSink* sink = nullptr) {
+        handle = create(reliability, send_cq, receive_cq, sink);
         vi = &vi_of(handle);
         endpoint = &device().newest();
     }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues. A queue grows when it is full, so it never overruns and no operation has to
+// wait for room in it; in the steady state nothing is allocated.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include "base/biased_lock.hpp"
+#include "mvich/order.hpp"
+#include "ofi/references.hpp"
+#include "ofi/waitable.hpp"
+
+namespace via::ofi {
+
+class Domain;
+
+class CompletionQueue final : public fid_cq, public Waitable {
+  public:
+    struct Entry {
+        void* context = nullptr;
+        std::uint64_t flags = 0;
+        std::uint64_t length = 0;
+        void* buffer = nullptr;
+        std::uint64_t data = 0;
+        std::uint64_t tag = 0;
+        mvich::Peer source = mvich::unknown_peer;
+        bool is_error = false;  ///< the rest is in errors_
+    };
+    struct ErrorEntry {
+        Entry entry;
+        mvich::Status status = mvich::Status::Ok;
+        std::uint64_t overflow = 0;
+    };
+
+    static int open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* context);
+
+    /// Called with or without the device's lock.
+    void add(const Entry& entry) noexcept;
+    void add_error(const ErrorEntry& error) noexcept;
+
+    [[nodiscard]] bool ready() override;
+    void prepare_to_sleep() override;
+    void progress() override;
+
+  private:
+    CompletionQueue(Domain& domain, const fi_cq_attr& attributes, void* context);
+
+    template <class Form>
+    [[nodiscard]] ssize_t take(Form* to, std::size_t count, fi_addr_t* sources) noexcept;
+    template <class Form>
+    [[nodiscard]] ssize_t read_now(Form* to, std::size_t count, fi_addr_t* sources) noexcept;
+    [[nodiscard]] bool has_at_least(std::size_t count) noexcept;
+    void put(const Entry& entry);
+
+    template <class Form>
+    static ssize_t read(fid_cq* queue, void* to, std::size_t count);
+    template <class Form>
+    static ssize_t read_from(fid_cq* queue, void* to, std::size_t count, fi_addr_t* sources);
+    template <class Form>
+    static ssize_t sleeping_read(fid_cq* queue, void* to, std::size_t count, const void* condition,
+                                 int timeout);
+    template <class Form>
+    static ssize_t sleeping_read_from(fid_cq* queue, void* to, std::size_t count,
+                                      fi_addr_t* sources, const void* condition, int timeout);
+    static ssize_t read_error(fid_cq* queue, fi_cq_err_entry* to, std::uint64_t flags);
+    static int signal(fid_cq* queue);
+    static const char* error_text(fid_cq* queue, int provider_error, const void* data, char* buffer,
+                                  std::size_t bytes);
+    static int close(struct fid* fid);
+    static int control(struct fid* fid, int command, void* argument);
+
+    template <class Form>
+    static fi_ops_cq operations;
+    static fi_ops object_operations;
+
+    Domain& domain_;
+    Reference domain_reference_;
+    base::BiasedLock lock_;
+    std::vector<Entry> ring_;  ///< a power of two
+    std::size_t head_ = 0;     ///< of the oldest entry; counts on for ever, as tail_
+    std::size_t tail_ = 0;
+    std::deque<ErrorEntry> errors_;
+    bool overrun_ = false;  ///< there was no memory for an entry
+    bool by_threshold_ = false;
+    std::atomic<bool> signalled_{false};
+};
+
+}  // namespace via::ofi

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ofi/tagged_ops.hpp"
+
+#include "ofi/domain.hpp"
+#include "ofi/endpoint.hpp"
+#include "ofi/info.hpp"
+
+namespace via::ofi {
+namespace {
+
+using mvich::Cookie;
+using mvich::ReceiveOrder;
+using mvich::SendOrder;
+using mvich::Space;
+
+constexpr std::uint64_t sent = FI_SEND | FI_TAGGED;
+constexpr std::uint64_t received = FI_RECV | FI_TAGGED;
+
+ssize_t send_pieces(EndpointHandle& handle, std::span<const iovec> pieces, fi_addr_t to,
+                    std::uint64_t tag, std::uint32_t flags, std::uint64_t data,
+                    Cookie cookie) noexcept {
+    return handle.send(SendOrder{.to = handle.peer(to),
+                                 .space = Space::Tagged,
+                                 .flags = flags,
+                                 .tag = tag,
+                                 .data = data,
+                                 .pieces = pieces,
+                                 .cookie = cookie});
+}
+
+ssize_t receive_pieces(EndpointHandle& handle, std::span<const iovec> pieces, fi_addr_t from,
+                       std::uint64_t tag, std::uint64_t ignore, Cookie cookie) noexcept {
+    return handle.receive(ReceiveOrder{.from = handle.source(from),
+                                       .space = Space::Tagged,
+                                       .tag = tag,
+                                       .ignore = ignore,
+                                       .pieces = pieces,
+                                       .cookie = cookie});
+}
+
+iovec piece_of(const void* buffer, std::size_t bytes) noexcept {
+    return {const_cast<void*>(buffer), bytes};
+}
+
+/// Tells of a message that was looked at, claimed or thrown away, as its receive would have.
+void tell(Endpoint& endpoint, const mvich::Envelope& envelope, const Cookie& cookie) {
+    mvich::Completion completion;
+    completion.what = mvich::Happened::Received;
+    completion.has_data = envelope.has_data;
+    completion.source = envelope.source;
+    completion.length = envelope.length;
+    completion.data = envelope.data;
+    completion.tag = envelope.tag;
+    completion.cookie = cookie;
+    completion.cookie.flags |= FI_COMPLETION;
+    endpoint.peeked(completion);
+}
+
+/// FI_PEEK, FI_CLAIM and FI_DISCARD. A peek in vain is told as an error of the queue (FI_ENOMSG),
+/// which is the only way that all MPI libraries understand.
+ssize_t look(EndpointHandle& handle, const ReceiveOrder& order, std::uint64_t flags) {
+    if (handle.wire == nullptr) return -FI_EOPBADSTATE;
+    if (!(flags & FI_PEEK)) {
+        if (!(flags & FI_DISCARD)) return refusal(handle.wire->claimed_receive(order));
+        const mvich::Posted posted = handle.wire->claimed_discard(order.cookie.context);
+        if (posted == mvich::Posted::Done) tell(*handle.endpoint, {}, order.cookie);
+        return refusal(posted);
+    }
+    mvich::Endpoint::Peek how = mvich::Endpoint::Peek::Look;
+    if (flags & FI_CLAIM) how = mvich::Endpoint::Peek::Claim;
+    if (flags & FI_DISCARD) how = mvich::Endpoint::Peek::Discard;
+    handle.endpoint->domain().progress();
+    if (const auto envelope = handle.wire->peek(order, how)) {
+        tell(*handle.endpoint, *envelope, order.cookie);
+        return 0;
+    }
+    mvich::Completion completion;
+    completion.what = mvich::Happened::Received;
+    completion.status = mvich::Status::NoMessage;
+    completion.tag = order.tag;
+    completion.cookie = order.cookie;
+    handle.endpoint->peeked(completion);
+    return 0;
+}
+
+ssize_t receive(fid_ep* endpoint, void* buffer, std::size_t bytes, void*, fi_addr_t from,
+                std::uint64_t tag, std::uint64_t ignore, void* context) {
+    EndpointHandle& handle = handle_of(endpoint);
+    const iovec piece = piece_of(buffer, bytes);
+    return receive_pieces(handle, {&piece, 1}, from, tag, ignore,
+                          {context, received | handle.default_receive_completion});
+}
+
+ssize_t receive_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t count,
+                       fi_addr_t from, std::uint64_t tag, std::uint64_t ignore, void* context) {
+    EndpointHandle& handle = handle_of(endpoint);
+    return receive_pieces(handle, {pieces, count}, from, tag, ignore,
+                          {context, received | handle.default_receive_completion});
+}
+
+ssize_t receive_message(fid_ep* endpoint, const fi_msg_tagged* message, std::uint64_t flags) {
+    EndpointHandle& handle = handle_of(endpoint);
+    constexpr std::uint64_t looks = FI_PEEK | FI_CLAIM | FI_DISCARD;
+    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | looks)) return -FI_EBADFLAGS;
+    const ReceiveOrder order{
+        .from = handle.source(message->addr),
+        .space = Space::Tagged,
+        .tag = message->tag,
+        .ignore = message->ignore,
+        .pieces = {message->msg_iov, message->iov_count},
+        .cookie = {message->context, received | handle.receive_completion(flags)}};
+    return flags & looks ? look(handle, order, flags) : handle.receive(order);
+}
+
+ssize_t send(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
+             std::uint64_t tag, void* context) {
+    EndpointHandle& handle = handle_of(endpoint);
+    const iovec piece = piece_of(buffer, bytes);
+    return send_pieces(handle, {&piece, 1}, to, tag, handle.send_order, 0,
+                       {context, sent | handle.send_completion});
+}
+
+ssize_t send_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t count, fi_addr_t to,
+                    std::uint64_t tag, void* context) {
+    EndpointHandle& handle = handle_of(endpoint);
+    return send_pieces(handle, {pieces, count}, to, tag, handle.send_order, 0,
+                       {context, sent | handle.send_completion});
+}
+
+ssize_t send_message(fid_ep* endpoint, const fi_msg_tagged* message, std::uint64_t flags) {
+    EndpointHandle& handle = handle_of(endpoint);
+    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
+    return send_pieces(handle, {message->msg_iov, message->iov_count}, message->addr, message->tag,
+                       order_flags(flags), message->data,
+                       {message->context, sent | handle.transmit_completion(flags)});
+}
+
+ssize_t inject(fid_ep* endpoint, const void* buffer, std::size_t bytes, fi_addr_t to,
+               std::uint64_t tag) {
+    EndpointHandle& handle = handle_of(endpoint);
+    const iovec piece = piece_of(buffer, bytes);
+    return send_pieces(handle, {&piece, 1}, to, tag, handle.inject_order, 0, {nullptr, sent});
+}
+
+ssize_t send_with_data(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*,
+                       std::uint64_t data, fi_addr_t to, std::uint64_t tag, void* context) {
+    EndpointHandle& handle = handle_of(endpoint);
+    const iovec piece = piece_of(buffer, bytes);
+    return send_pieces(handle, {&piece, 1}, to, tag, handle.send_order | mvich::order_has_data,
+                       data, {context, sent | handle.send_completion});
+}
+
+ssize_t inject_with_data(fid_ep* endpoint, const void* buffer, std::size_t bytes,
+                         std::uint64_t data, fi_addr_t to, std::uint64_t tag) {
+    EndpointHandle& handle = handle_of(endpoint);
+    const iovec piece = piece_of(buffer, bytes);
+    return send_pieces(handle, {&piece, 1}, to, tag, handle.inject_order | mvich::order_has_data,
+                       data, {nullptr, sent});
+}
+
+}  // namespace
+
+fi_ops_tagged tagged_operations = {
+    .size = sizeof(fi_ops_tagged),
+    .recv = receive,
+    .recvv = receive_vector,
+    .recvmsg = receive_message,
+    .send = send,
+    .sendv = send_vector,
+    .sendmsg = send_message,
+    .inject = inject,
+    .senddata = send_with_data,
+    .injectdata = inject_with_data,
+};
+
+}  // namespace via::ofi

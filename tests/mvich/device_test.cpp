@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The message layer on real devices: endpoints of one process and of two, inside a host.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <numeric>
+
+#include "mvich/device.hpp"
+
+namespace via::mvich {
+namespace {
+
+constexpr base::Nanoseconds patience = 20'000'000'000;
+
+class Notebook final : public Listener {
+  public:
+    void done(const Completion& completion) override { completions.push_back(completion); }
+    std::deque<Completion> completions;
+};
+
+/// A device, an endpoint on it and what it was told.
+struct Place {
+    explicit Place(std::shared_ptr<Device> on, HostPort name = loopback()) : device(std::move(on)) {
+        Device::EndpointOptions options;
+        options.name = name;
+        options.book = book;
+        options.listener = &notes;
+        auto made = device->create_endpoint(options);
+        if (made)
+            endpoint = std::move(made).value();
+        else
+            ADD_FAILURE() << made.error().sentence;
+    }
+    static HostPort loopback() {
+        HostPort name;
+        name.host = {127, 0, 0, 1};
+        return name;
+    }
+    Posted send(Peer to, const void* data, std::size_t bytes, std::uint64_t tag,
+                std::uint32_t flags = 0) {
+        const iovec piece{const_cast<void*>(data), bytes};
+        SendOrder order;
+        order.to = to;
+        order.tag = tag;
+        order.flags = flags;
+        order.pieces = {&piece, 1};
+        order.cookie.context = const_cast<void*>(data);
+        return endpoint->send(order);
+    }
+    Posted receive(Peer from, void* data, std::size_t bytes, std::uint64_t tag,
+                   std::uint64_t ignore = 0) {
+        const iovec piece{data, bytes};
+        ReceiveOrder order;
+        order.from = from;
+        order.tag = tag;
+        order.ignore = ignore;
+        order.pieces = {&piece, 1};
+        order.cookie.context = data;
+        return endpoint->receive(order);
+    }
+    /// The next completion of this kind, or a failure.
+    Completion wait_for(Happened what) {
+        const base::Deadline deadline = base::Deadline::after(patience);
+        while (!deadline.expired()) {
+            for (auto i = notes.completions.begin(); i != notes.completions.end(); ++i)
+                if (i->what == what) {
+                    const Completion found = *i;
+                    notes.completions.erase(i);
+                    return found;
+                }
+            device->progress();
+        }
+        ADD_FAILURE() << "nothing has happened";
+        return {};
+    }
+
+    std::shared_ptr<Device> device;
+    std::shared_ptr<AddressBook> book = std::make_shared<AddressBook>();
+    Notebook notes;
+    std::unique_ptr<Endpoint> endpoint;
+};
+
+std::shared_ptr<Device> open_device() {
+    auto device = Device::open();
+    if (!device) {
+        ADD_FAILURE() << device.error().sentence;
+        return nullptr;
+    }
+    return device.value();
+}
+
+std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+    std::vector<std::byte> data(bytes);
+    for (std::size_t i = 0; i < bytes; ++i)
+        data[i] = static_cast<std::byte>(seed + i * 13 + (i >> 9));
+    return data;
+}
+
+class DeviceTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        device_ = open_device();
+        ASSERT_NE(device_, nullptr);
+    }
+    std::shared_ptr<Device> device_;
+};
+
+TEST_F(DeviceTest, MessagesOfAllSizesBetweenTwoEndpoints) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    const Peer to_one = two.book->insert(one.endpoint->name());
+    for (const std::size_t bytes : {0UL, 1UL, 8UL, 29UL, 53UL, 54UL, 1000UL, 4096UL, 4097UL, 8000UL,
+                                    16384UL, 65536UL, 262144UL, 1000001UL, 5000000UL}) {
+        SCOPED_TRACE(bytes);
+        const auto sent = pattern(bytes, static_cast<unsigned>(bytes));
+        std::vector<std::byte> received(bytes + 1);
+        ASSERT_EQ(two.receive(to_one, received.data(), received.size(), 7), Posted::UnderWay);
+        const Posted posted = one.send(to_two, sent.data(), bytes, 7);
+        ASSERT_TRUE(posted == Posted::Done || posted == Posted::UnderWay);
+        const Completion completion = two.wait_for(Happened::Received);
+        EXPECT_EQ(completion.status, Status::Ok);
+        EXPECT_EQ(completion.length, bytes);
+        EXPECT_EQ(completion.source, to_one);
+        ASSERT_EQ(std::memcmp(received.data(), sent.data(), bytes), 0);
+        if (posted == Posted::UnderWay) {
+            EXPECT_EQ(one.wait_for(Happened::Sent).status, Status::Ok);
+        }
+    }
+}
+
+TEST_F(DeviceTest, AnEndpointSpeaksToItself) {
+    Place one(device_);
+    const Peer self = one.book->insert(one.endpoint->name());
+    for (const std::size_t bytes : {8UL, 100'000UL, 1'000'000UL}) {
+        const auto sent = pattern(bytes, 3);
+        std::vector<std::byte> received(bytes);
+        const Posted posted = one.send(self, sent.data(), bytes, 1);
+        ASSERT_EQ(one.receive(self, received.data(), bytes, 1), Posted::UnderWay);
+        EXPECT_EQ(one.wait_for(Happened::Received).length, bytes);
+        if (posted == Posted::UnderWay) one.wait_for(Happened::Sent);
+        EXPECT_EQ(received, sent);
+    }
+}
+
+TEST_F(DeviceTest, WindowsAreWrittenAndRead) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    for (const std::size_t bytes : {8UL, 5000UL, 1'000'000UL}) {
+        SCOPED_TRACE(bytes);
+        auto window = pattern(bytes, 9);
+        const iovec memory{window.data(), bytes};
+        ASSERT_TRUE(device_->windows().add(77, {{memory}, 0, window_read | window_write}));
+        std::vector<std::byte> copy(bytes);
+        const iovec local{copy.data(), bytes};
+        const RemotePiece there{0, bytes, 77};
+        RemoteOrder order;
+        order.to = to_two;
+        order.what = Remote::Read;
+        order.pieces = {&local, 1};
+        order.remote = {&there, 1};
+        ASSERT_EQ(one.endpoint->remote(order), Posted::UnderWay);
+        EXPECT_EQ(one.wait_for(Happened::Read).status, Status::Ok);
+        EXPECT_EQ(copy, window);
+        std::ranges::copy(pattern(bytes, 200), copy.begin());
+        order.what = Remote::Write;
+        ASSERT_EQ(one.endpoint->remote(order), Posted::UnderWay);
+        EXPECT_EQ(one.wait_for(Happened::Wrote).status, Status::Ok);
+        EXPECT_EQ(copy, window);
+        device_->windows().remove(77);
+        ASSERT_EQ(one.endpoint->remote(order), Posted::UnderWay);
+        EXPECT_EQ(one.wait_for(Happened::Wrote).status, Status::Refused);
+    }
+}
+
+TEST_F(DeviceTest, NobodyThereIsToldWithinTheTimeout) {
+    Place one(device_);
+    HostPort nobody = Place::loopback();
+    nobody.port = 1;
+    const Peer peer = one.book->insert(nobody);
+    const int word = 5;
+    ASSERT_EQ(one.send(peer, &word, sizeof word, 1), Posted::UnderWay);
+    EXPECT_EQ(one.wait_for(Happened::Sent).status, Status::PeerLost);
+}
+
+TEST_F(DeviceTest, ATakenPortIsRefusedWithItsNumber) {
+    Place one(device_);
+    Device::EndpointOptions options;
+    options.name = one.endpoint->name();
+    const auto second = device_->create_endpoint(options);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().sentence.find(std::to_string(options.name.port)), std::string::npos);
+}
+
+}  // namespace
+}  // namespace via::mvich
