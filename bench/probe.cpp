@@ -53,6 +53,19 @@ Probe sum_of(std::string label, std::vector<Probe> probes) {
     return joined(std::move(label), std::move(probes), std::plus<>());
 }
 
+Probe best_of(std::string label, std::vector<Probe> probes) {
+    std::vector<Probe> possible;
+    for (const Probe& probe : probes) {
+        if (probe.missing.empty()) possible.push_back(probe);
+    }
+    // With none of them there is still one that says why.
+    if (possible.empty()) possible.push_back(probes.front());
+    const bool least = less_is_better(probes.front().quantity);
+    return joined(std::move(label), std::move(possible), [least](double one, double other) {
+        return least ? std::min(one, other) : std::max(one, other);
+    });
+}
+
 Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
                const std::function<Probe(std::size_t bytes)>& probe_for) {
     Curve curve;

@@ -41,6 +41,9 @@ struct Curve {
 [[nodiscard]] Probe largest_of(std::string label, std::vector<Probe> probes);
 [[nodiscard]] Probe sum_of(std::string label, std::vector<Probe> probes);
 
+/// The best value of those that can be taken here; all of them are taken, one after the other.
+[[nodiscard]] Probe best_of(std::string label, std::vector<Probe> probes);
+
 /// A curve with one run per point.
 [[nodiscard]] Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
                              const std::function<Probe(std::size_t bytes)>& probe_for);

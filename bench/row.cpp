@@ -58,7 +58,15 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
 }
 
 std::string_view group_name(Group group) {
-    return group == Group::InHost ? "shm" : "net";
+    switch (group) {
+        case Group::InHost:
+            return "shm";
+        case Group::BetweenHosts:
+            return "net";
+        case Group::Mpi:
+            return "mpi";
+    }
+    return "";
 }
 
 std::string_view verdict_name(Verdict verdict) {

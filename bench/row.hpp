@@ -19,8 +19,8 @@ enum class Relation {
     Ahead,    ///< every pair's advantage must exceed 1; the row shows the worst
 };
 
-/// Where the two sides of its measurements are.
-enum class Group { InHost, BetweenHosts };
+/// What a row belongs to: messages of VIPL in a host or between hosts, or those of MPI.
+enum class Group { InHost, BetweenHosts, Mpi };
 
 struct Row {
     std::string name;
@@ -51,7 +51,7 @@ struct Judgement {
 /// By how much ours is better, whatever is better for the quantity: above 1 is ahead.
 [[nodiscard]] std::vector<double> advantages(const Pair& pair);
 
-/// "shm" and "net", as the command line calls them.
+/// "shm", "net" and "mpi", as the command line calls them.
 [[nodiscard]] std::string_view group_name(Group group);
 
 [[nodiscard]] std::string_view verdict_name(Verdict verdict);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "mpi_plan.hpp"
 #include "net/lab_mpi.hpp"
 #include "net/net_plan.hpp"
 #include "plot.hpp"
@@ -79,9 +80,22 @@ void list_rows(const Plan& plan) {
 
 bool wants(const Options& options, Group group) {
     if (options.rows.empty()) return options.only.empty() || options.only == group_name(group);
-    return std::any_of(options.rows.begin(), options.rows.end(), [&](const std::string& row) {
-        return row.starts_with(net_prefix) == (group == Group::BetweenHosts);
-    });
+    const auto group_of = [](const std::string& row) {
+        if (row.starts_with(net_prefix)) return Group::BetweenHosts;
+        return row.starts_with(mpi_prefix) ? Group::Mpi : Group::InHost;
+    };
+    return std::any_of(options.rows.begin(), options.rows.end(),
+                       [&](const std::string& row) { return group_of(row) == group; });
+}
+
+/// Where the build puts libvia-fi.so.
+std::string provider_folder(const std::string& programs) {
+    return std::filesystem::path(programs + "/../lib/libfabric").lexically_normal().string();
+}
+
+std::string no_provider(const std::string& programs) {
+    if (std::filesystem::exists(provider_folder(programs) + "/libvia-fi.so")) return {};
+    return "the provider is not built (install libfabric-dev)";
 }
 
 /// The labs go with the returned object. Where there can be none the rows say why.
@@ -95,7 +109,7 @@ std::optional<NetLabs> make_labs(std::string& missing) {
 base::Result<Plan> chosen_plan(PlanBuilder& builder, const Options& options) {
     Plan plan = builder.take();
     if (!options.rows.empty()) return only_rows(plan, options.rows);
-    for (const Group group : {Group::InHost, Group::BetweenHosts}) {
+    for (const Group group : {Group::InHost, Group::BetweenHosts, Group::Mpi}) {
         if (options.only == group_name(group)) return only_group(plan, group);
     }
     return plan;
@@ -129,25 +143,38 @@ int measure(const Options& options) {
     facts.cores = cores.value();
     facts.settings = via_settings();
 
-    Contestants contestants{
-        ViaTool(via_path, folder, cores.value(), fmt::format("@viaduct/bench/{}", ::getpid())),
-        Ucx(cores.value()),
-        {},
-        cores.value()};
+    const std::string agent_socket = fmt::format("@viaduct/bench/{}", ::getpid());
+    Contestants contestants{ViaTool(via_path, folder, cores.value(), agent_socket),
+                            Ucx(cores.value()),
+                            {},
+                            cores.value()};
     for (const MpiKind kind : {MpiKind::OpenMpi, MpiKind::Mpich}) {
         Mpi& mpi = contestants.mpis.emplace_back(kind, results.string(), cores.value());
-        if (!options.list) mpi.compile(VIA_BENCH_MPI_SOURCE);
+        if (!options.list) mpi.compile(VIA_BENCH_MPI_SOURCES);
     }
     const tool::SignalGuard guard;  // labs are taken down whatever comes
     std::string no_labs = "no labs were made";
     std::optional<NetLabs> labs;
-    if (!options.list && wants(options, Group::BetweenHosts)) labs = make_labs(no_labs);
-    const Mpi between_hosts = mpi_between_hosts(
-        contestants.mpis.front(), labs ? labs->fast.get() : nullptr, results.string(), via_path);
+    if (!options.list && (wants(options, Group::BetweenHosts) || wants(options, Group::Mpi)))
+        labs = make_labs(no_labs);
+    const Mpi between_hosts =
+        mpi_between_hosts(contestants.mpis.front(), "Open MPI over TCP",
+                          labs ? labs->fast.get() : nullptr, via_path, tcp_transport(1));
     PlanBuilder builder;
     add_shm_rows(builder, contestants);
     add_net_rows(builder, {contestants.via, between_hosts, cores.value(), labs ? &*labs : nullptr,
                            labs ? std::string() : no_labs});
+    const MpiContestants mpis{contestants.mpis[0],
+                              contestants.mpis[1],
+                              via_path,
+                              folder,
+                              provider_folder(folder),
+                              agent_socket,
+                              cores.value(),
+                              no_provider(folder),
+                              labs ? &*labs : nullptr,
+                              labs ? std::string() : no_labs};
+    add_mpi_rows(builder, mpis);
     auto plan = chosen_plan(builder, options);
     if (!plan) return complain(plan.error());
     if (options.list) {
@@ -218,8 +245,8 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--row", options.rows, "only this row (repeatable; no plots then)");
     app.add_option("--only", options.only,
-                   "only rows inside a host (shm) or between hosts of a lab (net)")
-        ->check(CLI::IsMember({"shm", "net"}));
+                   "only rows inside a host (shm), between hosts of a lab (net) or of MPI (mpi)")
+        ->check(CLI::IsMember({"shm", "net", "mpi"}));
     app.add_flag("--list", options.list, "print the names of all rows and stop");
     app.add_flag("--quick", options.quick, "fewer repetitions and sizes, for a first look");
     app.add_option("--repetitions", options.repetitions, "how often each value is taken (7)")

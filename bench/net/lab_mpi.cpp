@@ -2,50 +2,59 @@
 #include "net/lab_mpi.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <cerrno>
-#include <fstream>
 #include <utility>
+
+#include "lab/names.hpp"
 
 namespace via::bench {
 
-namespace {
-
 using base::Result;
 
-/// It is called as ssh would be: with a host and the words of a shell command.
-Result<void> write_entrance(const std::string& path, const std::string& via,
-                            const std::string& lab) {
-    std::ofstream file(path);
-    file << fmt::format(
-        "#!/bin/sh\nhost=$1\nshift\nexec '{}' lab run --name {} \"$host\" -- sh -c \"$*\"\n", via,
-        lab);
-    file.close();
-    if (!file || ::chmod(path.c_str(), 0755) != 0) {
-        return base::system_error(errno, "write the script " + path);
-    }
-    return {};
+std::vector<std::string> tcp_transport(unsigned links) {
+    std::string devices = lab::device_name(0);
+    for (unsigned link = 1; link < links; ++link)
+        devices += "," + lab::device_name(link);
+    return {"--mca",
+            "pml",
+            "ob1",
+            "--mca",
+            "btl",
+            "tcp,self",
+            "--mca",
+            "btl_tcp_if_include",
+            devices,
+            "--mca",
+            "mpi_yield_when_idle",
+            "0"};
 }
 
-}  // namespace
-
-Mpi mpi_between_hosts(const Mpi& open_mpi, const lab::Lab* lab, const std::string& folder,
-                      const std::string& via) {
-    const std::string entrance = folder + "/enter-host";
-    return open_mpi.over(
-        "Open MPI over TCP",
-        {"--host", "a:1,b:1", "--mca", "plm_rsh_agent", entrance, "--mca", "btl", "tcp,self",
-         "--mca", "btl_tcp_if_include", "link0", "--mca", "oob_tcp_if_include", "link0"},
-        [lab, entrance, via](const Command& command,
-                             base::Deadline deadline) -> Result<std::string> {
-            if (auto ready = write_entrance(entrance, via, lab->options().name); !ready) {
-                return std::move(ready).error();
-            }
-            auto there = lab->inside("a", command);
-            if (!there) return std::move(there).error();
-            return run(there.value(), deadline);
-        });
+Mpi mpi_between_hosts(const Mpi& open_mpi, std::string name, const lab::Lab* lab,
+                      const std::string& via, std::vector<std::string> transport,
+                      std::vector<std::string> environment) {
+    const std::string lab_name = lab != nullptr ? lab->options().name : std::string();
+    std::vector<std::string> words{"--host",
+                                   "a:1,b:1",
+                                   "--mca",
+                                   "plm_rsh_agent",
+                                   fmt::format("{} lab shell --name {}", via, lab_name),
+                                   "--mca",
+                                   "oob_tcp_if_include",
+                                   lab::device_name(0)};
+    words.insert(words.end(), transport.begin(), transport.end());
+    for (const std::string& entry : environment) {
+        words.emplace_back("-x");
+        words.push_back(entry.substr(0, entry.find('=')));
+    }
+    return open_mpi.over(std::move(name), std::move(words),
+                         [lab, environment = std::move(environment)](
+                             Command command, base::Deadline deadline) -> Result<std::string> {
+                             command.environment.insert(command.environment.end(),
+                                                        environment.begin(), environment.end());
+                             auto there = lab->inside("a", std::move(command));
+                             if (!there) return std::move(there).error();
+                             return run(there.value(), deadline);
+                         });
 }
 
 }  // namespace via::bench

@@ -35,7 +35,7 @@ class CreditAccount {
 
     /// More noops than this can not be under way to here.
     [[nodiscard]] std::uint32_t noop_vbufs() const noexcept {
-        return noop_vbufs(peer_preserve_);
+        return noop_vbufs(preserve_);  // they come because we may be about to stop
     }
     [[nodiscard]] static constexpr std::uint32_t noop_vbufs(std::uint32_t preserve) noexcept {
         return preserve + 2;

@@ -333,6 +333,30 @@ class LabCommands {
         });
     }
 
+    /// As ssh is called: a host, and words that are a command for a shell. By it launchers of MPI
+    /// reach the hosts.
+    void add_shell() {
+        auto name = std::make_shared<std::string>(default_name);
+        CLI::App* action = command_.add_subcommand(
+            "shell", "Run words by a shell in a host, as ssh would: shell b uname -n");
+        add_name(action, *name);
+        action->prefix_command();
+        action->callback([name, action, &status = status_] {
+            std::vector<std::string> words = action->remaining();
+            if (words.size() < 2) {
+                status = report_failure({base::Code::InvalidArgument,
+                                         "via lab shell: a host and a command are needed"});
+                return;
+            }
+            std::string line = words[1];
+            for (std::size_t index = 2; index < words.size(); ++index)
+                line += " " + words[index];
+            const auto failed = run_in_host(*name, words[0], {"/bin/sh", "-c", line});
+            static_cast<void>(report_failure(failed.error()));
+            status = status_not_run;
+        });
+    }
+
     void add_demo() {
         auto options = std::make_shared<LabDemoOptions>();
         auto rate = std::make_shared<std::string>("1gbit");
@@ -408,6 +432,7 @@ void add_lab_command(CLI::App& app, int& status) {
     add.add_whole("down", "End what runs in a lab and remove it", take_down);
     add.add_whole("status", "Hosts, links, what is wrong with them, what runs", show_status);
     add.add_run();
+    add.add_shell();
     add.add_demo();
     add.add_link("link", "Switch a link off or on", "down or up", No, switch_link);
     add.add_link("mtu", "Bytes a packet may have", "1280 to 65535", No, set_mtu);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rows of MPI programs over the provider: the same binary by each way to the other rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpi.hpp"
+#include "net/net_labs.hpp"
+#include "plan.hpp"
+
+namespace via::bench {
+
+struct MpiContestants {
+    Mpi open_mpi;  ///< over vader
+    Mpi mpich;
+    std::string via;           ///< the program
+    std::string folder;        ///< with fabric_ranks and viad
+    std::string provider;      ///< the folder of libvia-fi.so
+    std::string agent_socket;  ///< keeps these runs away from any agent the user has
+    bare::CorePair cores;
+    std::string missing;  ///< why there is no provider; empty if there is
+    const NetLabs* labs = nullptr;
+    std::string no_labs;  ///< why the labs are not up; empty if they are
+};
+
+/// Names of rows of MPI begin so.
+inline constexpr std::string_view mpi_prefix = "mpi-";
+
+void add_mpi_rows(PlanBuilder& builder, const MpiContestants& contestants);
+
+}  // namespace via::bench
