@@ -57,6 +57,7 @@ EndpointHandle::EndpointHandle(Endpoint& owner, std::uint64_t transmit_operation
 
 void EndpointHandle::settle() noexcept {
     wire = endpoint->wire();
+    inject_limit = mvich::Device::limits().inject_bytes;
     cm = endpoint->connection() != nullptr ? &connected_operations : &name_operations;
     always_completes_transmit = endpoint->selective_transmit() ? 0 : FI_COMPLETION;
     always_completes_receive = endpoint->selective_receive() ? 0 : FI_COMPLETION;
