@@ -137,7 +137,7 @@ class Conversation final : public Source {
             flags = 0;
             silent = answered = false;
             data = sent = wanted = 0;
-            remote_pieces = 0;
+            operation = datatype = remote_pieces = 0;
             registration = nullptr;
             cookie = {};
         }
