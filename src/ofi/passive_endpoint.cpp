@@ -98,13 +98,11 @@ mvich::HostPort PassiveEndpoint::give_up_name() {
 PassiveEndpoint::Info PassiveEndpoint::info_for(ConnectionRequest& request) const {
     Info info(fi_dupinfo(info_.get()));
     if (!info) throw std::bad_alloc();
-    mvich::HostPort name = name_;
-    name.port = 0;  // the new endpoint has a name of its own
     for (void** address : {&info->src_addr, &info->dest_addr}) {
         std::free(*address);
         *address = nullptr;
     }
-    if (!copy_address(info->addr_format, name, info->src_addr, info->src_addrlen) ||
+    if (!copy_address(info->addr_format, name_, info->src_addr, info->src_addrlen) ||
         !copy_address(info->addr_format, request.client, info->dest_addr, info->dest_addrlen))
         throw std::bad_alloc();
     info->handle = &request;
@@ -120,6 +118,7 @@ void PassiveEndpoint::word(const mvich::HostPort& from, std::span<const std::byt
         request->context = nullptr;
         request->ops = &request_operations;
         request->client = from;
+        request->listener = name_;
         request->token = word->token;
         Info info = info_for(*request);
         fabric_.add(std::move(request));
