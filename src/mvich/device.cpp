@@ -20,8 +20,14 @@ constexpr std::uint32_t completion_entries = 1024;
 /// Completions handled in one call: enough for a stream, few enough to return soon.
 constexpr int completions_per_progress = 32;
 /// Empty calls in a row before the core is offered to others, and how often from then on.
-constexpr std::uint32_t polls_before_rest = 64;
 constexpr std::uint32_t polls_between_rests = 32;
+constexpr std::uint32_t most_polls_before_rest = 1024;
+constexpr std::uint32_t fewest_polls_before_rest = 64;
+/// A core that was given away and came back later than this was wanted by somebody.
+constexpr base::Nanoseconds others_had_it = 3000;
+/// So many connections inside the host are looked at one by one; more are a poll group's, which
+/// does not look at the idle ones.
+constexpr std::size_t few_lanes = 4;
 /// Sleeping inside a call that should return: at most so long, since the caller has other things
 /// to look after.
 constexpr std::uint64_t nap_milliseconds = 10;
@@ -140,6 +146,28 @@ void DeviceParts::add(ViLane& lane) {
 
 void DeviceParts::forget(ViLane& lane) {
     lanes_.erase(lane.handle());
+    if (std::erase(in_place_, &lane) == 0 && lane.was_connected()) --between_hosts_;
+}
+
+void DeviceParts::carries(ViLane& lane, bool in_place) {
+    if (in_place)
+        in_place_.push_back(&lane);
+    else
+        ++between_hosts_;
+}
+
+/// Looks for packets and completions.
+void DeviceParts::poll_lanes(bool by_program) {
+    if (between_hosts_ != 0 || in_place_.size() > few_lanes) [[unlikely]] {
+        if (by_program)
+            cq_->poll_group_for_program();
+        else
+            cq_->group()->poll();
+        return;
+    }
+    const ua::PolledBy who = by_program ? ua::PolledBy::Program : ua::PolledBy::Service;
+    for (ViLane* lane : in_place_)
+        lane->poll(who);
 }
 
 void DeviceParts::touch(Conversation& conversation) {
@@ -175,10 +203,9 @@ void DeviceParts::end_broken() {
 
 bool DeviceParts::progress_locked(bool by_program) {
     events_ = false;
+    poll_lanes(by_program);
     ua::CompletionEntry entry;
-    for (int i = 0; i < completions_per_progress; ++i) {
-        const bool some = by_program ? cq_->poll_for_program(entry) : cq_->poll(entry);
-        if (!some) break;
+    for (int i = 0; i < completions_per_progress && cq_->pop(entry); ++i) {
         events_ = true;
         const auto found = lanes_.find(entry.vi);
         if (found == lanes_.end()) continue;  // closed meanwhile
@@ -231,7 +258,8 @@ bool DeviceParts::progress() {
     }
     const std::uint32_t empty = empty_polls_.load(std::memory_order_relaxed) + 1;
     empty_polls_.store(empty, std::memory_order_relaxed);
-    if (empty >= polls_before_rest && empty % polls_between_rests == 0) [[unlikely]]
+    if (empty >= polls_before_rest_.load(std::memory_order_relaxed) &&
+        empty % polls_between_rests == 0) [[unlikely]]
         rest(empty);
     return false;
 }
@@ -246,7 +274,12 @@ void DeviceParts::rest(std::uint32_t empty) {
         wait(base::Deadline::after_milliseconds(nap_milliseconds), tidings());
         return;
     }
+    // Where others want the core it is given away early; where nobody does, a wait is likely short.
+    const base::Nanoseconds before = base::machine_now();
     sched_yield();
+    const bool wanted = base::machine_now() - before > others_had_it;
+    polls_before_rest_.store(wanted ? fewest_polls_before_rest : most_polls_before_rest,
+                             std::memory_order_relaxed);
 }
 
 void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {

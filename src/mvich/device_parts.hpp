@@ -55,6 +55,8 @@ class DeviceParts final : public Registrar {
     void remove(EndpointParts& endpoint);
     void add(ViLane& lane);
     void forget(ViLane& lane);
+    /// It is connected: inside the host or beyond it.
+    void carries(ViLane& lane, bool in_place);
     /// The lane's conversation may have something to send.
     void touched(ViLane& lane) {
         events_ = true;
@@ -99,6 +101,7 @@ class DeviceParts final : public Registrar {
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
     bool flush_touched();
+    void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
     /// Unless nothing has happened since the last look.
@@ -120,6 +123,8 @@ class DeviceParts final : public Registrar {
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
+    std::vector<ViLane*> in_place_;  ///< looked at one by one while they are few
+    std::size_t between_hosts_ = 0;
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
@@ -127,6 +132,7 @@ class DeviceParts final : public Registrar {
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
+    std::atomic<std::uint32_t> polls_before_rest_{1024};
     std::atomic<std::uint64_t> tidings_{0};
     std::unique_ptr<GaugeShare> gauges_;
     std::uint64_t looked_at_ = 0;  ///< tidings at the last look

@@ -69,6 +69,8 @@ void ViLane::carry(Conversation& conversation) {
         window = posted;
     }
     conversation_ = &conversation;
+    connected_ = true;
+    device_.carries(*this, in_place);
     if (window == 0) {
         broken();
         return;
@@ -241,6 +243,10 @@ bool ViLane::frame(const na::FrameView& view) {
     }
     device_.touched(*this);
     return true;
+}
+
+void ViLane::poll(ua::PolledBy who) {
+    vi_->poll_frames(handle_, who);
 }
 
 bool ViLane::serve() {
