@@ -30,7 +30,8 @@ Posted Conversation::remote(const RemoteOrder& order) {
     record.word = 0;
     record.cookie = order.cookie;
     record.answered = true;
-    record.silent = inject;
+    // One that is waited for is told, though its buffers are free at once.
+    record.silent = inject && (order.flags & order_delivered) == 0;
     record.operation = order.operation;
     record.datatype = order.datatype;
     record.remote_pieces = static_cast<std::uint8_t>(order.remote.size());
@@ -70,7 +71,7 @@ Posted Conversation::remote(const RemoteOrder& order) {
     }
     if (inject) ++injected_pending_;
     append(record);
-    return inject ? Posted::Done : Posted::UnderWay;
+    return record.silent ? Posted::Done : Posted::UnderWay;
 }
 
 void Conversation::answer(OrderId id, Status status) {

@@ -95,8 +95,7 @@ Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
     record.answered = (order.flags & order_delivered) != 0;
     record.pieces.assign(order.pieces);
     if (inject) {
-        record.silent = true;
-        record.answered = false;
+        record.silent = !record.answered;
         record.copy.resize(bytes);
         record.pieces.gather(0, record.copy);
         const iovec piece{record.copy.data(), record.copy.size()};
@@ -104,7 +103,7 @@ Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
         ++injected_pending_;
     }
     append(record);
-    return inject ? Posted::Done : Posted::UnderWay;
+    return record.silent ? Posted::Done : Posted::UnderWay;
 }
 
 base::Result<void> Conversation::say(std::span<const std::byte> word) {
@@ -138,7 +137,7 @@ void Conversation::remove_first_pending() noexcept {
     first_pending_ = record->next;
     if (first_pending_ == nullptr) last_pending_ = nullptr;
     record->next = nullptr;
-    if (record->silent && (record->flags & order_inject) != 0) --injected_pending_;
+    if ((record->flags & order_inject) != 0) --injected_pending_;
 }
 
 bool Conversation::cancel_send(const void* context) {

@@ -85,7 +85,7 @@ int Connection::take_handle(const fi_info& info) {
             return request_ != nullptr ? 0 : -FI_EINVAL;
         case FI_CLASS_PEP: {
             auto& listener =
-                *static_cast<PassiveEndpoint*>(reinterpret_cast<fid_pep*>(info.handle));
+                static_cast<PassiveEndpoint&>(*reinterpret_cast<fid_pep*>(info.handle));
             return endpoint_.set_name(listener.give_up_name()) ? 0 : -FI_EOPBADSTATE;
         }
         default:

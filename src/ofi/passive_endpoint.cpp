@@ -16,7 +16,7 @@ namespace via::ofi {
 namespace {
 
 PassiveEndpoint& listener_of(struct fid* fid) noexcept {
-    return *static_cast<PassiveEndpoint*>(reinterpret_cast<fid_pep*>(fid));
+    return static_cast<PassiveEndpoint&>(*reinterpret_cast<fid_pep*>(fid));
 }
 
 /// A request that the program closes instead of answering.
@@ -61,7 +61,7 @@ int PassiveEndpoint::open(fid_fabric* fabric, fi_info* info, fid_pep** endpoint,
             return -FI_EINVAL;
         Info copy(fi_dupinfo(info));
         if (!copy) return -FI_ENOMEM;
-        *endpoint = new PassiveEndpoint(*static_cast<Fabric*>(fabric), std::move(copy), context);
+        *endpoint = new PassiveEndpoint(static_cast<Fabric&>(*fabric), std::move(copy), context);
         return 0;
     });
 }
@@ -135,7 +135,7 @@ void PassiveEndpoint::lost(const mvich::HostPort&, mvich::Status) {}
 
 int PassiveEndpoint::listen(fid_pep* endpoint) {
     return guarded([&] {
-        auto& self = *static_cast<PassiveEndpoint*>(endpoint);
+        auto& self = static_cast<PassiveEndpoint&>(*endpoint);
         if (!self.events_) return -FI_ENOEQ;
         if (self.listens_) return -FI_EOPBADSTATE;
         if (const int error = self.take_name()) return error;
@@ -149,7 +149,7 @@ int PassiveEndpoint::listen(fid_pep* endpoint) {
 int PassiveEndpoint::reject(fid_pep* endpoint, struct fid* handle, const void* data,
                             std::size_t bytes) {
     return guarded([&] {
-        auto& self = *static_cast<PassiveEndpoint*>(endpoint);
+        auto& self = static_cast<PassiveEndpoint&>(*endpoint);
         if (bytes > max_connection_data || !self.wire_) return -FI_EINVAL;
         const auto request = self.fabric_.take_request(handle);
         if (request == nullptr) return -FI_EINVAL;
@@ -169,7 +169,7 @@ int PassiveEndpoint::close(struct fid* fid) {
 int PassiveEndpoint::bind(struct fid* fid, struct fid* what, std::uint64_t) {
     PassiveEndpoint& self = listener_of(fid);
     if (what->fclass != FI_CLASS_EQ || self.events_) return -FI_EINVAL;
-    self.events_.set(static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(what)));
+    self.events_.set(&static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(what)));
     return 0;
 }
 
