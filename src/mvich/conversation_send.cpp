@@ -152,6 +152,7 @@ bool Conversation::cancel_send(const void* context) {
         } else {
             previous->next = record->next;
             if (last_pending_ == record) last_pending_ = previous;
+            if ((record->flags & order_inject) != 0) --injected_pending_;
         }
         finish_send(*record, Status::Cancelled);
         return true;

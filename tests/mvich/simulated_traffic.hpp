@@ -91,7 +91,8 @@ class Traffic {
     struct Order {
         Kind kind = Kind::Send;
         std::size_t number = 0;  ///< in the order of posting
-        bool silent = false;
+        bool injected = false;
+        bool silent = false;  ///< nothing is heard of it
         bool fenced = false;
         bool delivered = false;
         bool claimed = false;  ///< for claimed_receive(): not posted yet
@@ -260,10 +261,11 @@ class Traffic {
         ordered.flags = order_has_data;
         ordered.pieces = order.pieces;
         ordered.cookie = cookie_of(order);
-        order.silent = order.bytes.size() <= 4096 && one_in(4);
+        order.injected = order.bytes.size() <= 4096 && one_in(4);
         order.delivered = one_in(5);
+        order.silent = order.injected && !order.delivered;
         order.fenced = may_fence() && one_in(12);
-        if (order.silent) ordered.flags |= order_inject;
+        if (order.injected) ordered.flags |= order_inject;
         if (order.delivered) ordered.flags |= order_delivered;
         if (order.fenced) ordered.flags |= order_fence;
         const Posted posted = pair_.ends[end].conversation->send(ordered);
@@ -273,7 +275,7 @@ class Traffic {
         }
         note(order, posted);
         own.messages.push_back(&order);
-        if (order.silent) std::ranges::fill(order.bytes, std::byte{0xEE});
+        if (order.injected) std::ranges::fill(order.bytes, std::byte{0xEE});
         if (one_in(2)) pair_.ends[end].conversation->flush();
     }
 
@@ -450,7 +452,10 @@ class Traffic {
         Program& own = programs_[end];
         order.fenced = may_fence() && one_in(10);
         if (order.fenced) ordered.flags |= order_fence;
-        if (order.silent) ordered.flags |= order_inject;
+        order.delivered = one_in(4);
+        if (order.delivered) ordered.flags |= order_delivered;
+        if (order.injected) ordered.flags |= order_inject;
+        order.silent = order.injected && !order.delivered;
         ordered.to = 0;
         ordered.cookie = cookie_of(order);
         const Posted posted = pair_.ends[end].conversation->remote(ordered);
@@ -460,7 +465,7 @@ class Traffic {
         }
         note(order, posted);
         ++own.remote_orders;
-        if (order.silent) std::ranges::fill(order.bytes, std::byte{0xEE});
+        if (order.injected) std::ranges::fill(order.bytes, std::byte{0xEE});
         if (one_in(2)) pair_.ends[end].conversation->flush();
         return true;
     }
@@ -495,7 +500,7 @@ class Traffic {
             for (std::byte& byte : written)
                 byte = static_cast<std::byte>(random()());
             order.bytes.assign(written.begin(), written.end());
-            order.silent = one_in(4);
+            order.injected = one_in(4);
         } else {
             order.expected.assign(model.begin() + static_cast<std::ptrdiff_t>(at),
                                   model.begin() + static_cast<std::ptrdiff_t>(at + bytes));
@@ -585,7 +590,7 @@ class Traffic {
             order.results.assign(sizeof now, std::byte{0});
             set(order.expected, now);
         } else {
-            order.silent = one_in(3);
+            order.injected = one_in(3);
         }
         const iovec piece{order.bytes.data(), order.bytes.size()};
         const iovec result{order.results.data(), order.results.size()};
