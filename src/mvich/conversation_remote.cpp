@@ -78,6 +78,18 @@ void Conversation::answer(OrderId id, Status status) {
     control_.push_back({PacketKind::Delivered, id, 0, 0, 0, Protocol::Eager, status});
 }
 
+/// For what a read or a fetching atomic of the peer is answered with.
+Conversation::SendRecord& Conversation::make_reply(OrderId to) {
+    SendRecord& record = sends_.make();
+    record.message_class = MessageClass::ReadReply;
+    record.what = Happened::Sent;
+    record.silent = true;
+    record.word = to;
+    replies_.push_back(&record);
+    ++replies_under_way_;
+    return record;
+}
+
 /// The memory that a packet's remote pieces mean, if the peer may have it and it is `bytes` long.
 bool Conversation::window_memory(const Packet& packet, std::uint64_t bytes, std::uint32_t right,
                                  PieceList& pieces) {
@@ -137,14 +149,16 @@ void Conversation::take_read(const Packet& packet) {
         answer(packet.id, Status::Refused);
         return;
     }
-    SendRecord& record = sends_.make();
-    record.message_class = MessageClass::ReadReply;
-    record.what = Happened::Sent;
-    record.silent = true;
-    record.word = packet.id;
-    record.pieces = pieces;
+    SendRecord& record = make_reply(packet.id);
     record.total = packet.total;
-    append(record);
+    record.pieces = pieces;
+    // A later write must not change what a small read returns: it is read now.
+    if (packet.total <= eager_limit_ && packet.total != 0) {
+        record.copy.resize(packet.total);
+        pieces.gather(0, record.copy);
+        const iovec piece{record.copy.data(), record.copy.size()};
+        record.pieces.assign({&piece, 1});
+    }
     tell_of_remote(Happened::RemoteRead, packet, packet.total);
 }
 
@@ -195,16 +209,11 @@ void Conversation::take_atomic(const Packet& packet) {
     if (use == AtomicUse::Plain) {
         answer(packet.id, Status::Ok);
     } else {
-        SendRecord& record = sends_.make();
-        record.message_class = MessageClass::ReadReply;
-        record.what = Happened::Sent;
-        record.silent = true;
-        record.word = packet.id;
+        SendRecord& record = make_reply(packet.id);
         record.copy = std::move(before);
         record.total = record.copy.size();
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
-        append(record);
     }
     tell_of_remote(Happened::RemoteWrite, packet, bytes);
 }

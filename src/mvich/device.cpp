@@ -33,6 +33,11 @@ constexpr std::size_t few_lanes = 4;
 constexpr std::uint64_t nap_milliseconds = 10;
 /// Empty calls before it sleeps.
 constexpr std::uint32_t polls_before_sleep = 2000;
+/// When the counters page is brought up to date: after so many calls that moved something, and after
+/// so many empty ones in a row.
+constexpr std::uint64_t tidings_between_looks = 4096;
+constexpr std::uint32_t polls_before_look = 1024;
+static_assert(polls_before_look % polls_between_rests == 0);
 constexpr std::size_t most_pieces = 16;
 
 }  // namespace
@@ -67,6 +72,7 @@ base::Result<void> DeviceParts::start() {
     registrations_ = std::make_unique<RegistrationCache>(
         *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
     connector_ = std::make_unique<Connector>(*this);
+    gauges_ = std::make_unique<GaugeShare>(counters());
     local_host_ = std::make_unique<ka::LocalHost>(0);
     // The address by which other hosts know this one, or the loopback's if there is none.
     own_host_.host_bytes = 4;
@@ -85,6 +91,8 @@ base::Result<void> DeviceParts::start() {
 DeviceParts::~DeviceParts() {
     connector_.reset();
     destroy_retired();
+    if (gauges_) look();  // the counts of a device that is gone stay
+    gauges_.reset();
     registrations_.reset();
     vbufs_.reset();
     if (nic_) nic_->close();
@@ -210,8 +218,32 @@ bool DeviceParts::progress_locked(bool by_program) {
         end_broken();
         moved = true;
     }
-    if (moved) tidings_.fetch_add(1, std::memory_order_relaxed);
+    if (moved &&
+        tidings_.fetch_add(1, std::memory_order_relaxed) % tidings_between_looks == 0) [[unlikely]]
+        look();
     return moved;
+}
+
+void DeviceParts::look() {
+    looked_at_ = tidings();
+    Gauges now;
+    for (auto each = endpoints_.begin(); each != endpoints_.end(); ++each) {
+        (*each)->add_to(now);
+        // Several endpoints may share a queue: it counts with the first of them.
+        const ReceiveQueue& queue = (*each)->receives();
+        const auto has_it = [&](EndpointParts* other) { return &other->receives() == &queue; };
+        if (std::none_of(endpoints_.begin(), each, has_it))
+            now.unexpected_now += queue.unexpected_count();
+    }
+    now.vbufs_in_use = vbufs_->in_use();
+    now.vbuf_regions = vbufs_->regions();
+    now.registered_bytes = registrations_->registered_bytes();
+    const RegistrationCache::Counts& counts = registrations_->counts();
+    now.registration_hits = counts.hits;
+    now.registration_misses = counts.misses;
+    now.registration_refused = counts.refused;
+    now.registration_evicted = counts.evicted;
+    gauges_->tell(now);
 }
 
 bool DeviceParts::progress() {
@@ -233,6 +265,10 @@ bool DeviceParts::progress() {
 }
 
 void DeviceParts::rest(std::uint32_t empty) {
+    if (empty == polls_before_look) {
+        const base::BiasedGuard guard(lock_);
+        look_again();
+    }
     if (rest_ == Rest::Never) return;
     if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
         wait(base::Deadline::after_milliseconds(nap_milliseconds), tidings());
@@ -254,7 +290,11 @@ void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
         return progress_locked(true);
     };
     const auto arm = [&] {
-        if (!std::exchange(slept, true)) cq_->sleeper_enters();
+        if (!std::exchange(slept, true)) {
+            cq_->sleeper_enters();
+            const base::BiasedGuard guard(lock_);
+            look_again();
+        }
         cq_->group()->arm(na::Wakes::Sleeper);
     };
     if (ua::wait_until(nic_->process().doorbell(), nic_->process().spin(), deadline, look, arm,
@@ -286,6 +326,7 @@ bool DeviceParts::serve() {
     for (int i = 0; i < most_rounds && moved; ++i)
         moved = progress_locked(false);
     const bool unfinished = moved || !touched_.empty();
+    if (!unfinished) look_again();
     lock_.unlock(as_owner);
     return unfinished;
 }

@@ -16,6 +16,7 @@
 #include "mvich/connector.hpp"
 #include "mvich/device.hpp"
 #include "base/counters.hpp"
+#include "mvich/gauges.hpp"
 #include "mvich/message_settings.hpp"
 #include "mvich/registration_cache.hpp"
 #include "mvich/vbuf.hpp"
@@ -65,6 +66,9 @@ class DeviceParts final : public Registrar {
     void touch(Conversation& conversation);
     void forget(Conversation& conversation);
     bool progress_locked(bool by_program = true);
+    /// Brings the counters page up to date with what is held now. Not for the hot path: it looks at
+    /// every connection.
+    void look();
     [[nodiscard]] Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
     /// A message that waited goes into a receive.
     bool give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive);
@@ -100,6 +104,10 @@ class DeviceParts final : public Registrar {
     void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    /// Unless nothing has happened since the last look.
+    void look_again() {
+        if (looked_at_ != tidings()) look();
+    }
 
     base::BiasedLock lock_;
     std::shared_ptr<ua::Nic> nic_;
@@ -126,6 +134,8 @@ class DeviceParts final : public Registrar {
     std::atomic<std::uint32_t> empty_polls_{0};
     std::atomic<std::uint32_t> polls_before_rest_{1024};
     std::atomic<std::uint64_t> tidings_{0};
+    std::unique_ptr<GaugeShare> gauges_;
+    std::uint64_t looked_at_ = 0;  ///< tidings at the last look
     std::mutex local_host_mutex_;
     std::unique_ptr<ka::LocalHost> local_host_;
 };
