@@ -278,11 +278,9 @@ bool EndpointParts::may_accept(const HostPort& name) {
     const auto found = connections_.find(key);
     if (found == connections_.end() || found->second->conversation.is_lost()) return true;
     Connection& connection = *found->second;
-    if (connection.lane != nullptr) {
-        // It asks anew, so what we have is over, though nobody has told us yet.
-        end(connection, Status::PeerLost);
-        return true;
-    }
+    // It asked before it knew of what we have. Or it is a new one at an old one's address: then what
+    // we have is over, which we hear soon, and it asks again.
+    if (connection.lane != nullptr) return false;
     // Both ask: the smaller name's request lives, the other's maker waits for it.
     return connection.requested ? !(name_ < name) : true;
 }

@@ -209,7 +209,7 @@ class ChannelWriter {
             if (left > further_cell_payload) [[likely]]
                 std::memcpy(words, from + at, cell_bytes);
             else
-                std::memcpy(words, from + at, left);
+                copy_small(reinterpret_cast<std::byte*>(words), from + at, left);
             ++cell;
             base::store_together(cell->payload, cell->header, words[0],
                                  (words[1] & payload_of_tagged_word) | tag);

@@ -751,6 +751,65 @@ TEST_P(ShmHostile, RandomFramesDoNoHarm) {
     }
 }
 
+/// A sink is shown nothing that does not lie in the channel, and nothing out of turn.
+TEST_P(ShmHostile, ASinkSeesNoLies) {
+    const std::array<std::byte, 100> bytes{};
+    const auto ring = geometry().ring_bytes();
+    const auto last_line = static_cast<std::uint16_t>(ring / base::cache_line - 1);
+    const std::vector<std::function<void(RawPeer&, na::shm::RingChunk)>> lies{
+        [&](RawPeer& liar, na::shm::RingChunk) {
+            const na::shm::RingChunk outside{last_line, 1000};
+            liar.send_notice(FrameKind::First, ChunkNotice{outside, 1000}, na::shm::frame_final);
+        },
+        [](RawPeer& liar, na::shm::RingChunk) {
+            liar.send_notice(FrameKind::First, ChunkNotice{{}, 0}, na::shm::frame_final);
+        },
+        [](RawPeer& liar, na::shm::RingChunk chunk) {
+            liar.send_notice(FrameKind::First, ChunkNotice{chunk, 99}, na::shm::frame_final);
+        },
+        [](RawPeer& liar, na::shm::RingChunk chunk) {
+            liar.send_notice(FrameKind::First, ChunkNotice{chunk, 101}, na::shm::frame_final);
+        },
+        [](RawPeer& liar, na::shm::RingChunk) {
+            liar.send_words(FrameKind::First, {1}, na::shm::frame_final);
+        },
+        [](RawPeer& liar, na::shm::RingChunk chunk) {
+            liar.send_notice(FrameKind::First, ChunkNotice{chunk, 200});
+            liar.send_words(FrameKind::Inline, {1});
+        },
+        [](RawPeer& liar, na::shm::RingChunk chunk) {
+            liar.send_notice(FrameKind::First, ChunkNotice{chunk, 200});
+            liar.send_notice(FrameKind::First, ChunkNotice{chunk, 100}, na::shm::frame_final);
+        },
+    };
+    for (std::size_t i = 0; i < lies.size(); ++i) {
+        SCOPED_TRACE(i);
+        TestVi other(process, GetParam());
+        NotingSink sink;
+        other.queues.sink = &sink;
+        RawPeer liar(host, other);
+        ASSERT_TRUE(liar.connect());
+        const TestMemory memory(process, 1000);
+        other.post_receive({memory.pd()});
+        // The truth first.
+        ASSERT_TRUE(liar.send_words(FrameKind::Inline, {1, 2, 3}));
+        const auto chunk = liar.put_in_ring(bytes);
+        ASSERT_TRUE(chunk);
+        ASSERT_TRUE(
+            liar.send_notice(FrameKind::First, ChunkNotice{*chunk, 100}, na::shm::frame_final));
+        for (int n = 0; n < 4; ++n)
+            other.poll();
+        ASSERT_EQ(sink.messages.size(), 2U);
+        const auto next = liar.put_in_ring(bytes);
+        ASSERT_TRUE(next);
+        lies[i](liar, *next);
+        for (int n = 0; n < 4; ++n)
+            other.poll();
+        EXPECT_EQ(sink.shown, 2);
+        EXPECT_EQ(other.take_events() & violation, violation);
+    }
+}
+
 /// Noise in the whole channel, also where the victim writes: densely where it means something.
 TEST_P(ShmHostile, NoiseDoesNoHarm) {
     for (std::uint64_t seed = 1; seed <= repeated(200); ++seed) {
