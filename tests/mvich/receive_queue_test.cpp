@@ -164,6 +164,22 @@ TEST(ReceiveQueue, AMultiReceiveStaysUntilTooLittleIsLeft) {
     EXPECT_EQ(queue.posted_count(), 0U);
 }
 
+TEST(ReceiveQueue, AReceiveThatWasNeverInTheQueueLeavesItAlone) {
+    ReceiveQueue queue;
+    PostedReceive& posted = queue.post(receive_of(1));
+    // As for a message that waited, and that fills it.
+    PostedReceive* made = queue.make(receive_of(2));
+    EXPECT_EQ(queue.use_of(*made, 0), 0U);
+    queue.destroy(made);
+    EXPECT_EQ(queue.first_posted(Space::Tagged), &posted);
+    EXPECT_EQ(queue.posted_count(), 1U);
+    PostedReceive* matched = queue.match(Space::Tagged, 1, 0);
+    ASSERT_EQ(matched, &posted);
+    EXPECT_EQ(queue.use_of(*matched, 0), 0U);
+    EXPECT_EQ(queue.posted_count(), 0U);
+    queue.destroy(matched);
+}
+
 TEST(ReceiveQueue, CancelTakesTheOldestThatHoldsNoMessages) {
     ReceiveQueue queue;
     ReceiveOrder order = receive_of(1);
