@@ -120,6 +120,7 @@ void EndpointParts::listen() {
             if (done && !closing_.load()) {
                 accepted(*name, std::move(lane));
             } else {
+                not_accepted(*name);
                 lane->close();
                 device_.retire(std::move(lane));
             }
@@ -236,9 +237,9 @@ Conversation* EndpointParts::find_slowly(Peer peer) {
     return &conversation;
 }
 
-Conversation& EndpointParts::reach(const HostPort& name) {
-    const HostPort key = key_of(name);
-    auto& place = connections_[key];
+/// The connection to a peer, whatever its state; a new one in place of one that is lost.
+Connection& EndpointParts::connection_to(const HostPort& name) {
+    auto& place = connections_[key_of(name)];
     if (place && place->conversation.is_lost()) {
         others_.push_back(std::move(place));
         std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
@@ -246,10 +247,20 @@ Conversation& EndpointParts::reach(const HostPort& name) {
     if (!place) {
         place = std::make_unique<Connection>(surroundings_, name);
         place->conversation.peer = number_of(name);
-        place->requested = true;
-        device_.connector().request(*this, name);
     }
-    return place->conversation;
+    return *place;
+}
+
+Conversation& EndpointParts::reach(const HostPort& name) {
+    Connection& connection = connection_to(name);
+    if (connection.lane == nullptr && !connection.requested && !connection.accepting)
+        request(connection);
+    return connection.conversation;
+}
+
+void EndpointParts::request(Connection& connection) {
+    connection.requested = true;
+    device_.connector().request(*this, connection.conversation.name());
 }
 
 bool EndpointParts::wants(const HostPort& name) {
@@ -274,35 +285,39 @@ void EndpointParts::not_connected(const HostPort& name, const base::Error& error
 }
 
 bool EndpointParts::may_accept(const HostPort& name) {
-    const HostPort key = key_of(name);
-    if (key == key_of(name_)) return true;  // our own request to ourselves
-    const auto found = connections_.find(key);
-    if (found == connections_.end() || found->second->conversation.is_lost()) return true;
-    Connection& connection = *found->second;
+    if (key_of(name) == key_of(name_)) return true;  // our own request to ourselves
+    Connection& connection = connection_to(name);
     // It asked before it knew of what we have. Or it is a new one at an old one's address: then what
     // we have is over, which we hear soon, and it asks again.
-    if (connection.lane != nullptr) return false;
+    if (connection.lane != nullptr || connection.accepting) return false;
     // Both ask: the smaller name's request lives, the other's maker waits for it.
-    return connection.requested ? !(name_ < name) : true;
+    if (connection.requested && name_ < name) return false;
+    connection.requested = false;
+    connection.accepting = true;
+    return true;
+}
+
+void EndpointParts::not_accepted(const HostPort& name) {
+    const auto found = connections_.find(key_of(name));
+    if (found == connections_.end() || !found->second->accepting) return;
+    found->second->accepting = false;
+    if (found->second->conversation.has_unsent()) {
+        request(*found->second);
+        return;
+    }
+    // The next order has to ask for it, which one that finds the conversation by number does not.
+    std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
 }
 
 void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane) {
-    const HostPort key = key_of(name);
     Connection* connection = nullptr;
-    if (key == key_of(name_)) {
+    if (key_of(name) == key_of(name_)) {
         others_.push_back(std::make_unique<Connection>(surroundings_, name));
         connection = others_.back().get();
     } else {
-        auto& place = connections_[key];
-        if (place && (place->conversation.is_lost() || place->lane != nullptr)) {
-            end(*place, Status::PeerLost);
-            others_.push_back(std::move(place));
-            std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
-        }
-        if (!place) place = std::make_unique<Connection>(surroundings_, name);
-        connection = place.get();
+        connection = &connection_to(name);
     }
-    connection->requested = false;
+    connection->requested = connection->accepting = false;
     connection->conversation.peer = number_of(name);
     connection->lane = std::move(lane);
     connection->lane->carry(connection->conversation);
@@ -311,7 +326,7 @@ void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane)
 }
 
 void EndpointParts::end(Connection& connection, Status status) {
-    connection.requested = false;
+    connection.requested = connection.accepting = false;
     if (!connection.conversation.is_lost()) {
         device_.forget(connection.conversation);
         connection.conversation.lost(status);
@@ -348,8 +363,13 @@ void EndpointParts::end(Connection& connection, Status status) {
 void EndpointParts::end_broken() {
     const auto check = [&](Connection& connection) {
         if (connection.conversation.is_lost()) return;
-        if ((connection.lane && connection.lane->is_broken()) || connection.conversation.gone())
-            end(connection, Status::PeerLost);
+        const bool broken = connection.lane && connection.lane->is_broken();
+        if (!broken && !connection.conversation.gone()) return;
+        base::log(base::LogLevel::Info,
+                  "the connection from " + readable(name_) + " to " +
+                      readable(connection.conversation.name()) +
+                      (broken ? " is lost" : " failed in a transfer"));
+        end(connection, Status::PeerLost);
     };
     for (auto& [key, connection] : connections_)
         check(*connection);

@@ -20,6 +20,7 @@ struct Connection {
     Conversation conversation;
     std::unique_ptr<ViLane> lane;
     bool requested = false;  ///< by us, and not answered yet
+    bool accepting = false;  ///< asked for by the peer, and being accepted
 };
 
 class EndpointParts {
@@ -62,6 +63,7 @@ class EndpointParts {
     /// Somebody asks: may it be accepted? If two ends ask at once only one request lives.
     [[nodiscard]] bool may_accept(const HostPort& name);
     void accepted(const HostPort& name, std::unique_ptr<ViLane> lane);
+    void not_accepted(const HostPort& name);
 
   private:
     [[nodiscard]] Conversation* find_slowly(Peer peer);
@@ -69,6 +71,8 @@ class EndpointParts {
     [[nodiscard]] Peer number_of(const HostPort& name) const;
     void renumber();
     void end(Connection& connection, Status status);
+    void request(Connection& connection);
+    [[nodiscard]] Connection& connection_to(const HostPort& name);
     void listen();
 
     DeviceParts& device_;
