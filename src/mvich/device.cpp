@@ -325,6 +325,8 @@ void DeviceParts::arm() {
     cq_->leave_to_service();
     for (auto& [handle, lane] : lanes_)
         lane->vi().leave_to_service(handle);
+    // What came before. Not as the program: that would take it back from the service thread.
+    progress_locked(false);
 }
 
 bool DeviceParts::serve() {
