@@ -142,9 +142,11 @@ void EndpointParts::close() {
             const base::BiasedGuard guard(device_.lock());
             device_.progress_locked();
             for (const auto& [name, connection] : connections_) {
-                const bool talks = connection->lane != nullptr && !connection->conversation.is_lost();
-                drained = drained && (!talks || (!connection->conversation.has_unsent() &&
-                                                 connection->lane->sends_under_way() == 0));
+                // Also what waits for a connection that is being made.
+                if (connection->conversation.is_lost()) continue;
+                drained = drained && !connection->conversation.has_unsent() &&
+                          (connection->lane == nullptr ||
+                           connection->lane->sends_under_way() == 0);
             }
         }
         if (drained || deadline.expired()) break;
