@@ -455,7 +455,7 @@ void Conversation::lost(Status status) {
     receives_.visit_all([&](ReceiveRecord& record) { finish_receive(record, status); });
     // Announced messages can not be fetched any more; what is here already can still be received.
     around_.receives->visit_unexpected_of(*this, [&](UnexpectedMessage& message) {
-        if (message.vbuf == nullptr && message.total != 0) around_.receives->remove(message);
+        if (message.protocol != Protocol::Eager) around_.receives->remove(message);
     });
 }
 
