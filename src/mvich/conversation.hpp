@@ -78,13 +78,12 @@ class Conversation final : public Source {
     /// Has it something to send that flush() could send now or later?
     [[nodiscard]] bool wants_flush() const noexcept {
         return open_ && !lost_ &&
-               (!control_.empty() || first_pending_ != nullptr || !streams_.empty() ||
-                !transfers_.empty() || credits_.noop_due() || starving_due());
+               (has_unsent() || credits_.noop_due() || starving_due());
     }
     /// Has it packets or messages that have not left?
     [[nodiscard]] bool has_unsent() const noexcept {
-        return !control_.empty() || first_pending_ != nullptr || !streams_.empty() ||
-               !transfers_.empty();
+        return !control_.empty() || !replies_.empty() || first_pending_ != nullptr ||
+               !streams_.empty() || !transfers_.empty();
     }
     /// Orders of the program that are not done.
     [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
@@ -137,7 +136,7 @@ class Conversation final : public Source {
             flags = 0;
             silent = answered = false;
             data = sent = wanted = 0;
-            remote_pieces = 0;
+            operation = datatype = remote_pieces = 0;
             registration = nullptr;
             cookie = {};
         }
@@ -205,6 +204,15 @@ class Conversation final : public Source {
     void remove_first_pending() noexcept;
     [[nodiscard]] bool send_control();
     [[nodiscard]] bool start_next();
+    [[nodiscard]] bool start_reply();
+    [[nodiscard]] bool start_unmatched(SendRecord& record);
+    /// What no receive has to match is taken out of its vbuf at once. It may have the credits for
+    /// control, too, when messages that nobody asked for hold all others: what the peer does ask
+    /// for must come past them.
+    [[nodiscard]] bool may_send_unmatched() const noexcept {
+        return credits_.may_send_data() || (peer_starves_on_us_ && credits_.may_send_control());
+    }
+    void started(SendRecord& record) noexcept;
     [[nodiscard]] bool start_eager(SendRecord& record);
     [[nodiscard]] bool start_request(SendRecord& record, Protocol protocol);
     [[nodiscard]] bool stream_next();
@@ -241,6 +249,7 @@ class Conversation final : public Source {
     [[nodiscard]] bool window_memory(const Packet& packet, std::uint64_t bytes,
                                      std::uint32_t right, PieceList& pieces);
     void answer(OrderId id, Status status);
+    SendRecord& make_reply(OrderId to);
     void tell_of_remote(Happened what, const Packet& packet, std::uint64_t bytes);
 
     Surroundings& around_;
@@ -262,6 +271,10 @@ class Conversation final : public Source {
     SendRecord* last_pending_ = nullptr;
     std::uint32_t injected_pending_ = 0;
     std::deque<ControlPacket> control_;
+    /// Answers to reads of the peer. They wait for none of our own orders: a fence on either side
+    /// may be waiting for them.
+    std::deque<SendRecord*> replies_;
+    std::size_t replies_under_way_ = 0;
     std::deque<SendRecord*> streams_;    ///< R3, in turn
     std::deque<OrderId> transfers_;      ///< RDMA that can be begun
     std::vector<iovec> slice_;

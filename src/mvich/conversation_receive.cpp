@@ -64,7 +64,9 @@ Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbu
 }
 
 Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vbuf) {
-    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes) return Arrival::Broken;
+    // A peer that sends more than it may gets none of our receives.
+    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0)
+        return Arrival::Broken;
     const MessageClass message_class = packet.message_class();
     const Space space = message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
     PostedReceive* receive = around_.receives->match(space, packet.head.word, peer);
@@ -77,7 +79,6 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
     credits_.granted(packet.head.credits);
     if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
     credits_.arrived();
-    if (credits_.overdrawn()) return Arrival::Broken;
     around_.counters->received.add();
     const bool has_data = (packet.head.flags & packet_has_data) != 0;
     const bool wants_delivered = (packet.head.flags & packet_wants_delivered) != 0;

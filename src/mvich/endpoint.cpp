@@ -264,6 +264,7 @@ void EndpointParts::connected(const HostPort& name, std::unique_ptr<ViLane> lane
     connection.lane = std::move(lane);
     connection.lane->carry(connection.conversation);
     device_.touch(connection.conversation);
+    device_.look();
 }
 
 void EndpointParts::not_connected(const HostPort& name, const base::Error& error) {
@@ -306,6 +307,7 @@ void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane)
     connection->lane = std::move(lane);
     connection->lane->carry(connection->conversation);
     device_.touch(connection->conversation);
+    device_.look();
 }
 
 void EndpointParts::end(Connection& connection, Status status) {
@@ -326,6 +328,7 @@ void EndpointParts::end(Connection& connection, Status status) {
                         completion.space = space;
                         completion.source = peer;
                         completion.tag = receive->tag;
+                        completion.last_of_buffer = (receive->flags & order_multi_receive) != 0;
                         completion.cookie = receive->cookie;
                         Listener* listener = receive->listener;
                         receives_->take_out(*receive);
@@ -339,6 +342,7 @@ void EndpointParts::end(Connection& connection, Status status) {
             surroundings_.words->lost(connection.conversation.name(), status);
     }
     if (connection.lane) connection.lane->close();
+    device_.look();
 }
 
 void EndpointParts::end_broken() {
@@ -364,6 +368,22 @@ std::size_t EndpointParts::under_way() const noexcept {
     for (const auto& [key, connection] : connections_)
         count += connection->conversation.under_way();
     return count;
+}
+
+void EndpointParts::add_to(Gauges& gauges) const noexcept {
+    const auto add = [&](const Connection& connection) {
+        if (connection.lane == nullptr || connection.conversation.is_lost()) return;
+        ++(connection.lane->abilities().in_place ? gauges.connections_in_host
+                                                 : gauges.connections_between_hosts);
+        // Before the peer's Hello nothing is known of its vbufs.
+        if (connection.conversation.is_open())
+            gauges.least_credits = std::min<std::uint64_t>(
+                gauges.least_credits, connection.conversation.credits().remote());
+    };
+    for (const auto& [key, connection] : connections_)
+        add(*connection);
+    for (const auto& connection : others_)
+        add(*connection);
 }
 
 // The face.

@@ -33,6 +33,7 @@ class EndpointParts {
     [[nodiscard]] DeviceParts& device() noexcept { return device_; }
     [[nodiscard]] const HostPort& name() const noexcept { return name_; }
     [[nodiscard]] ReceiveQueue& receives() noexcept { return *receives_; }
+    [[nodiscard]] const ReceiveQueue& receives() const noexcept { return *receives_; }
     [[nodiscard]] Surroundings& surroundings() noexcept { return surroundings_; }
 
     // Under the device's lock.
@@ -51,6 +52,8 @@ class EndpointParts {
     void words_to(ControlListener* listener) noexcept { surroundings_.words = listener; }
     bool cancel_send(const void* context);
     [[nodiscard]] std::size_t under_way() const noexcept;
+    /// What is to be known of the connections.
+    void add_to(Gauges& gauges) const noexcept;
     /// Is a connection that we asked for still wanted?
     [[nodiscard]] bool wants(const HostPort& name);
     /// The connection that we asked for stands, or does not.
