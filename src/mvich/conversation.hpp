@@ -86,6 +86,8 @@ class Conversation final : public Source {
         return !control_.empty() || first_pending_ != nullptr || !streams_.empty() ||
                !transfers_.empty();
     }
+    /// Has it messages that the program was told are done, or answers to the peer, that are not?
+    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_ != 0; }
     /// Orders of the program that are not done.
     [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
     [[nodiscard]] const CreditAccount& credits() const noexcept { return credits_; }
@@ -99,6 +101,7 @@ class Conversation final : public Source {
         Streaming,  ///< R3
         Writing,    ///< RPUT
         Awaiting,   ///< all is sent; Delivered or the answer is missing
+        Answered,   ///< the answer is announced and on its way
     };
     struct SendRecord {
         OrderId id = 0;
@@ -196,6 +199,15 @@ class Conversation final : public Source {
         std::uint32_t handle;
     };
 
+    /// What a peer's packets can make us keep, beyond the window. Its own orders bound that: a peer
+    /// whose program has so many of them open at once would be out of memory before we are.
+    static constexpr std::size_t most_owed = std::size_t{1} << 20;
+    static constexpr std::size_t most_owed_bytes = std::size_t{1} << 28;
+    [[nodiscard]] bool owes_too_much() const noexcept {
+        return control_.size() >= most_owed || listed_ >= most_owed || replies_ >= most_owed ||
+               reply_bytes_ >= most_owed_bytes;
+    }
+
     // Sending (conversation_send.cpp).
     [[nodiscard]] bool send_eager_now(const SendOrder& order, std::uint64_t bytes);
     [[nodiscard]] Posted send_later(const SendOrder& order, std::uint64_t bytes);
@@ -261,6 +273,10 @@ class Conversation final : public Source {
     SendRecord* first_pending_ = nullptr;
     SendRecord* last_pending_ = nullptr;
     std::uint32_t injected_pending_ = 0;
+    std::size_t promised_ = 0;     ///< injected messages and words that are not done
+    std::size_t listed_ = 0;       ///< messages in the receive queue that hold no vbuf
+    std::size_t replies_ = 0;      ///< answers to the peer's reads and atomics that are not sent
+    std::size_t reply_bytes_ = 0;  ///< copies that they keep
     std::deque<ControlPacket> control_;
     std::deque<SendRecord*> streams_;    ///< R3, in turn
     std::deque<OrderId> transfers_;      ///< RDMA that can be begun

@@ -68,7 +68,10 @@ Posted Conversation::remote(const RemoteOrder& order) {
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
     }
-    if (inject) ++injected_pending_;
+    if (inject) {
+        ++injected_pending_;
+        ++promised_;
+    }
     append(record);
     return inject ? Posted::Done : Posted::UnderWay;
 }
@@ -143,6 +146,7 @@ void Conversation::take_read(const Packet& packet) {
     record.word = packet.id;
     record.pieces = pieces;
     record.total = packet.total;
+    ++replies_;
     append(record);
     tell_of_remote(Happened::RemoteRead, packet, packet.total);
 }
@@ -201,6 +205,8 @@ void Conversation::take_atomic(const Packet& packet) {
         record.word = packet.id;
         record.copy = std::move(before);
         record.total = record.copy.size();
+        ++replies_;
+        reply_bytes_ += record.total;
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
         append(record);
@@ -223,6 +229,7 @@ bool Conversation::take_reply(const Packet& packet) {
         finish_send(*own, Status::Ok);
         return true;
     }
+    own->state = SendState::Answered;
     ReceiveRecord& record = receives_.make();
     record.read = own->id;
     record.pieces.assign(own->results.pieces());

@@ -57,6 +57,8 @@ std::size_t PieceList::gather_over(std::uint64_t offset, std::span<std::byte> to
 }
 
 std::uint64_t ReceiveQueue::use_of(PostedReceive& receive, std::uint64_t bytes) noexcept {
+    if ((receive.flags & order_multi_receive) == 0) return 0;  // it is for this message alone
+    ++receive.messages;
     const std::uint64_t offset = receive.used;
     receive.used += std::min(bytes, receive.pieces.bytes() - offset);
     const std::uint64_t left = receive.pieces.bytes() - receive.used;
