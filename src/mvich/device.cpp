@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint32_t completion_entries = 1024;
 /// Completions handled in one call: enough for a stream, few enough to return soon.
 constexpr int completions_per_progress = 32;
+/// Everything that was there is seen in so many calls, whatever comes meanwhile.
+constexpr std::uint32_t most_rounds_before_end = completion_entries / completions_per_progress;
 /// Empty calls in a row before the core is offered to others, and how often from then on.
 constexpr std::uint32_t polls_before_rest = 64;
 constexpr std::uint32_t polls_between_rests = 32;
@@ -61,6 +63,7 @@ base::Result<void> DeviceParts::start() {
     registrations_ = std::make_unique<RegistrationCache>(
         *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
     connector_ = std::make_unique<Connector>(*this);
+    if (auto started = connector_->start(); !started) return started;
     local_host_ = std::make_unique<ka::LocalHost>(0);
     // The address by which other hosts know this one, or the loopback's if there is none.
     own_host_.host_bytes = 4;
@@ -161,6 +164,7 @@ bool DeviceParts::flush_touched() {
 
 void DeviceParts::end_broken() {
     any_broken_.store(false, std::memory_order_relaxed);
+    rounds_before_end_ = 0;
     for (EndpointParts* endpoint : endpoints_)
         endpoint->end_broken();
 }
@@ -168,9 +172,13 @@ void DeviceParts::end_broken() {
 bool DeviceParts::progress_locked(bool by_program) {
     events_ = false;
     ua::CompletionEntry entry;
+    bool all_seen = false;
     for (int i = 0; i < completions_per_progress; ++i) {
         const bool some = by_program ? cq_->poll_for_program(entry) : cq_->poll(entry);
-        if (!some) break;
+        if (!some) {
+            all_seen = true;
+            break;
+        }
         events_ = true;
         const auto found = lanes_.find(entry.vi);
         if (found == lanes_.end()) continue;  // closed meanwhile
@@ -179,8 +187,9 @@ bool DeviceParts::progress_locked(bool by_program) {
     bool moved = events_;
     if (!touched_.empty()) [[unlikely]]
         moved = flush_touched() || moved;
+    // What came before a connection broke is taken first.
     if (any_broken_.load(std::memory_order_acquire)) [[unlikely]] {
-        end_broken();
+        if (all_seen || ++rounds_before_end_ > most_rounds_before_end) end_broken();
         moved = true;
     }
     if (moved) tidings_.fetch_add(1, std::memory_order_relaxed);
@@ -335,7 +344,11 @@ Device::~Device() = default;
 
 base::Result<std::shared_ptr<Device>> Device::open() {
     auto parts = DeviceParts::open();
-    if (!parts) return std::move(parts).error();
+    if (!parts) {
+        // Whoever asked for it may not be able to show the reason.
+        base::log(base::LogLevel::Error, "no device for messages: " + parts.error().sentence);
+        return std::move(parts).error();
+    }
     return std::shared_ptr<Device>(new Device(std::move(parts).value()));
 }
 

@@ -24,6 +24,8 @@ struct MessageSettings {
         return credits_were_set ? 0 : 256;
     }
     bool credits_were_set = false;
+    /// Vbufs of the pool that are never posted for what comes.
+    static constexpr std::size_t vbufs_for_sending = 4;
 
     /// From the environment and the settings file. An error names the setting and what it may be.
     [[nodiscard]] static base::Result<MessageSettings> read();
