@@ -78,16 +78,15 @@ class Conversation final : public Source {
     /// Has it something to send that flush() could send now or later?
     [[nodiscard]] bool wants_flush() const noexcept {
         return open_ && !lost_ &&
-               (!control_.empty() || first_pending_ != nullptr || !streams_.empty() ||
-                !transfers_.empty() || credits_.noop_due() || starving_due());
+               (has_unsent() || credits_.noop_due() || starving_due());
     }
     /// Has it packets or messages that have not left?
     [[nodiscard]] bool has_unsent() const noexcept {
-        return !control_.empty() || first_pending_ != nullptr || !streams_.empty() ||
-               !transfers_.empty();
+        return !control_.empty() || !replies_.empty() || first_pending_ != nullptr ||
+               !streams_.empty() || !transfers_.empty();
     }
     /// Has it messages that the program was told are done, or answers to the peer, that are not?
-    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_ != 0; }
+    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_under_way_ != 0; }
     /// Orders of the program that are not done.
     [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
     [[nodiscard]] const CreditAccount& credits() const noexcept { return credits_; }
@@ -140,7 +139,7 @@ class Conversation final : public Source {
             flags = 0;
             silent = answered = false;
             data = sent = wanted = 0;
-            remote_pieces = 0;
+            operation = datatype = remote_pieces = 0;
             registration = nullptr;
             cookie = {};
         }
@@ -204,7 +203,7 @@ class Conversation final : public Source {
     static constexpr std::size_t most_owed = std::size_t{1} << 20;
     static constexpr std::size_t most_owed_bytes = std::size_t{1} << 28;
     [[nodiscard]] bool owes_too_much() const noexcept {
-        return control_.size() >= most_owed || listed_ >= most_owed || replies_ >= most_owed ||
+        return control_.size() >= most_owed || listed_ >= most_owed || replies_under_way_ >= most_owed ||
                reply_bytes_ >= most_owed_bytes;
     }
 
@@ -217,6 +216,15 @@ class Conversation final : public Source {
     void remove_first_pending() noexcept;
     [[nodiscard]] bool send_control();
     [[nodiscard]] bool start_next();
+    [[nodiscard]] bool start_reply();
+    [[nodiscard]] bool start_unmatched(SendRecord& record);
+    /// What no receive has to match is taken out of its vbuf at once. It may have the credits for
+    /// control, too, when messages that nobody asked for hold all others: what the peer does ask
+    /// for must come past them.
+    [[nodiscard]] bool may_send_unmatched() const noexcept {
+        return credits_.may_send_data() || (peer_starves_on_us_ && credits_.may_send_control());
+    }
+    void started(SendRecord& record) noexcept;
     [[nodiscard]] bool start_eager(SendRecord& record);
     [[nodiscard]] bool start_request(SendRecord& record, Protocol protocol);
     [[nodiscard]] bool stream_next();
@@ -253,6 +261,7 @@ class Conversation final : public Source {
     [[nodiscard]] bool window_memory(const Packet& packet, std::uint64_t bytes,
                                      std::uint32_t right, PieceList& pieces);
     void answer(OrderId id, Status status);
+    SendRecord& make_reply(OrderId to);
     void tell_of_remote(Happened what, const Packet& packet, std::uint64_t bytes);
 
     Surroundings& around_;
@@ -275,9 +284,12 @@ class Conversation final : public Source {
     std::uint32_t injected_pending_ = 0;
     std::size_t promised_ = 0;     ///< injected messages and words that are not done
     std::size_t listed_ = 0;       ///< messages in the receive queue that hold no vbuf
-    std::size_t replies_ = 0;      ///< answers to the peer's reads and atomics that are not sent
-    std::size_t reply_bytes_ = 0;  ///< copies that they keep
+    std::size_t reply_bytes_ = 0;  ///< that answers to the peer's reads and atomics keep
     std::deque<ControlPacket> control_;
+    /// Answers to reads of the peer. They wait for none of our own orders: a fence on either side
+    /// may be waiting for them.
+    std::deque<SendRecord*> replies_;
+    std::size_t replies_under_way_ = 0;
     std::deque<SendRecord*> streams_;    ///< R3, in turn
     std::deque<OrderId> transfers_;      ///< RDMA that can be begun
     std::vector<iovec> slice_;

@@ -64,7 +64,8 @@ Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbu
 }
 
 Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vbuf) {
-    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes || !credits_.may_arrive())
+    // A peer that sends more than it may gets none of our receives.
+    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0)
         return Arrival::Broken;
     const MessageClass message_class = packet.message_class();
     const Space space = message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
@@ -125,7 +126,7 @@ Conversation::Arrival Conversation::other_packet(const Packet& packet, Vbuf* vbu
         return eager_message(packet, vbuf);
     credits_.granted(packet.head.credits);
     if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
-    if (!credits_.may_arrive()) return Arrival::Broken;
+    if (credits_.peer_has() == 0) return Arrival::Broken;
     credits_.arrived();
     credits_.released();  // nothing of what follows stays in its vbuf
     bool good = true;

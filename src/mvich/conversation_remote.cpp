@@ -30,7 +30,8 @@ Posted Conversation::remote(const RemoteOrder& order) {
     record.word = 0;
     record.cookie = order.cookie;
     record.answered = true;
-    record.silent = inject;
+    // One that is waited for is told, though its buffers are free at once.
+    record.silent = inject && (order.flags & order_delivered) == 0;
     record.operation = order.operation;
     record.datatype = order.datatype;
     record.remote_pieces = static_cast<std::uint8_t>(order.remote.size());
@@ -68,16 +69,26 @@ Posted Conversation::remote(const RemoteOrder& order) {
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
     }
-    if (inject) {
-        ++injected_pending_;
-        ++promised_;
-    }
+    if (inject) ++injected_pending_;
+    if (record.silent) ++promised_;
     append(record);
-    return inject ? Posted::Done : Posted::UnderWay;
+    return record.silent ? Posted::Done : Posted::UnderWay;
 }
 
 void Conversation::answer(OrderId id, Status status) {
     control_.push_back({PacketKind::Delivered, id, 0, 0, 0, Protocol::Eager, status});
+}
+
+/// For what a read or a fetching atomic of the peer is answered with.
+Conversation::SendRecord& Conversation::make_reply(OrderId to) {
+    SendRecord& record = sends_.make();
+    record.message_class = MessageClass::ReadReply;
+    record.what = Happened::Sent;
+    record.silent = true;
+    record.word = to;
+    replies_.push_back(&record);
+    ++replies_under_way_;
+    return record;
 }
 
 /// The memory that a packet's remote pieces mean, if the peer may have it and it is `bytes` long.
@@ -139,15 +150,17 @@ void Conversation::take_read(const Packet& packet) {
         answer(packet.id, Status::Refused);
         return;
     }
-    SendRecord& record = sends_.make();
-    record.message_class = MessageClass::ReadReply;
-    record.what = Happened::Sent;
-    record.silent = true;
-    record.word = packet.id;
-    record.pieces = pieces;
+    SendRecord& record = make_reply(packet.id);
     record.total = packet.total;
-    ++replies_;
-    append(record);
+    record.pieces = pieces;
+    // A later write must not change what a small read returns: it is read now.
+    if (packet.total <= eager_limit_ && packet.total != 0) {
+        record.copy.resize(packet.total);
+        reply_bytes_ += packet.total;
+        pieces.gather(0, record.copy);
+        const iovec piece{record.copy.data(), record.copy.size()};
+        record.pieces.assign({&piece, 1});
+    }
     tell_of_remote(Happened::RemoteRead, packet, packet.total);
 }
 
@@ -198,18 +211,12 @@ void Conversation::take_atomic(const Packet& packet) {
     if (use == AtomicUse::Plain) {
         answer(packet.id, Status::Ok);
     } else {
-        SendRecord& record = sends_.make();
-        record.message_class = MessageClass::ReadReply;
-        record.what = Happened::Sent;
-        record.silent = true;
-        record.word = packet.id;
+        SendRecord& record = make_reply(packet.id);
         record.copy = std::move(before);
         record.total = record.copy.size();
-        ++replies_;
         reply_bytes_ += record.total;
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
-        append(record);
     }
     tell_of_remote(Happened::RemoteWrite, packet, bytes);
 }

@@ -95,17 +95,16 @@ Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
     record.answered = (order.flags & order_delivered) != 0;
     record.pieces.assign(order.pieces);
     if (inject) {
-        record.silent = true;
-        record.answered = false;
+        record.silent = !record.answered;
         record.copy.resize(bytes);
         record.pieces.gather(0, record.copy);
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
         ++injected_pending_;
-        ++promised_;
+        if (record.silent) ++promised_;
     }
     append(record);
-    return inject ? Posted::Done : Posted::UnderWay;
+    return record.silent ? Posted::Done : Posted::UnderWay;
 }
 
 base::Result<void> Conversation::say(std::span<const std::byte> word) {
@@ -140,7 +139,7 @@ void Conversation::remove_first_pending() noexcept {
     first_pending_ = record->next;
     if (first_pending_ == nullptr) last_pending_ = nullptr;
     record->next = nullptr;
-    if (record->silent && (record->flags & order_inject) != 0) --injected_pending_;
+    if ((record->flags & order_inject) != 0) --injected_pending_;
 }
 
 bool Conversation::cancel_send(const void* context) {
@@ -155,6 +154,7 @@ bool Conversation::cancel_send(const void* context) {
         } else {
             previous->next = record->next;
             if (last_pending_ == record) last_pending_ = previous;
+            if ((record->flags & order_inject) != 0) --injected_pending_;
         }
         finish_send(*record, Status::Cancelled);
         return true;
@@ -219,6 +219,7 @@ bool Conversation::flush() {
         // Control first: it is what peers wait for. Then messages and streams take turns.
         bool step = send_control();
         step = transfer_next() || step;
+        step = start_reply() || step;
         step = start_next() || step;
         step = stream_next() || step;
         if (!step) break;
@@ -258,22 +259,12 @@ bool Conversation::start_next() {
         std::size_t queued = 0;
         for (const SendRecord* each = record; each != nullptr; each = each->next)
             ++queued;
-        if (sends_.used() != queued) return false;
+        if (sends_.used() - replies_under_way_ != queued) return false;
         record->flags &= ~order_fence;
     }
     if (record->message_class > MessageClass::Tagged ||
-        record->operation == static_cast<std::uint8_t>(PacketKind::Word)) {
-        // These are taken out of their vbuf at once, so only a peer that is slow makes them wait.
-        if (!credits_.may_send_data() && !peer_starves_on_us_) return false;
-        const bool at_once =
-            record->message_class != MessageClass::Write &&
-            record->message_class != MessageClass::ReadReply;
-        const ProtocolChoice choice = choose_protocol(
-            around_.settings->protocol, abilities_,
-            {record->total, record->pieces.pieces().size() == 1, false});
-        if (at_once || choice.protocol == Protocol::Eager) return start_eager(*record);
-        return start_request(*record, choice.protocol);
-    }
+        record->operation == static_cast<std::uint8_t>(PacketKind::Word))
+        return start_unmatched(*record);
     const ProtocolChoice choice =
         choose_protocol(around_.settings->protocol, abilities_,
                         {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_});
@@ -283,6 +274,31 @@ bool Conversation::start_next() {
         return false;
     }
     return start_eager(*record);
+}
+
+bool Conversation::start_reply() {
+    return !replies_.empty() && start_unmatched(*replies_.front());
+}
+
+/// Words and traffic on windows.
+bool Conversation::start_unmatched(SendRecord& record) {
+    if (!may_send_unmatched()) return false;
+    const bool at_once = record.message_class != MessageClass::Write &&
+                         record.message_class != MessageClass::ReadReply;
+    const ProtocolChoice choice =
+        choose_protocol(around_.settings->protocol, abilities_,
+                        {record.total, record.pieces.pieces().size() == 1, false});
+    if (at_once || choice.protocol == Protocol::Eager) return start_eager(record);
+    return start_request(record, choice.protocol);
+}
+
+/// It is under way: the next of its queue is due.
+void Conversation::started(SendRecord& record) noexcept {
+    stalled_ = false;
+    if (record.message_class == MessageClass::ReadReply)
+        replies_.pop_front();
+    else
+        remove_first_pending();
 }
 
 bool Conversation::start_eager(SendRecord& record) {
@@ -298,9 +314,8 @@ bool Conversation::start_eager(SendRecord& record) {
                     record.message_class == MessageClass::ReadRequest ? 0 : record.total) !=
         Lane::Outcome::Done)
         return false;
-    stalled_ = false;
     around_.counters->count_sent(index_of(Protocol::Eager), record.total);
-    remove_first_pending();
+    started(record);
     record.state = SendState::Awaiting;
     if (!record.answered) finish_send(record, Status::Ok);
     return true;
@@ -325,8 +340,7 @@ bool Conversation::start_request(SendRecord& record, Protocol protocol) {
         packet.handle = RegistrationCache::handle_of(record.registration);
     }
     if (send_packet(packet, {}, 0, 0) != Lane::Outcome::Done) return false;
-    stalled_ = false;
-    remove_first_pending();
+    started(record);
     record.protocol = protocol;
     record.state = protocol == Protocol::Rget ? SendState::Lent : SendState::Requested;
     return true;
@@ -334,7 +348,7 @@ bool Conversation::start_request(SendRecord& record, Protocol protocol) {
 
 /// One packet of the stream whose turn it is.
 bool Conversation::stream_next() {
-    if (streams_.empty() || !credits_.may_send_data()) return false;
+    if (streams_.empty() || !may_send_unmatched()) return false;
     SendRecord& record = *streams_.front();
     Packet packet;
     packet.head.kind = static_cast<std::uint8_t>(PacketKind::Data);
@@ -424,7 +438,7 @@ void Conversation::finish_send(SendRecord& record, Status status) {
     completion.length = record.total + record.wanted;
     if (record.state == SendState::Streaming) std::erase(streams_, &record);
     if (record.message_class == MessageClass::ReadReply) {
-        --replies_;
+        --replies_under_way_;
         reply_bytes_ -= record.copy.size();
     } else if (silent) {
         --promised_;
@@ -438,6 +452,7 @@ void Conversation::lost(Status status) {
     control_.clear();
     transfers_.clear();
     streams_.clear();
+    replies_.clear();
     first_pending_ = last_pending_ = nullptr;
     injected_pending_ = 0;
     sends_.visit_all([&](SendRecord& record) { finish_send(record, status); });

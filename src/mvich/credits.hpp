@@ -63,8 +63,6 @@ class CreditAccount {
     [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
     [[nodiscard]] std::uint32_t in_use() const noexcept { return in_use_; }
     [[nodiscard]] std::uint32_t owed() const noexcept { return owed_; }
-    /// May the peer send another packet, for all that it was told?
-    [[nodiscard]] bool may_arrive() const noexcept { return in_use_ + owed_ < window_; }
     /// The peer sent more than it may: `in_use + owed` exceeds the window.
     [[nodiscard]] bool overdrawn() const noexcept { return in_use_ + owed_ > window_; }
     /// For the head of the next packet, which brings them.

@@ -22,13 +22,24 @@ constexpr int completions_per_progress = 32;
 /// Everything that was there is seen in so many calls, whatever comes meanwhile.
 constexpr std::uint32_t most_rounds_before_end = completion_entries / completions_per_progress;
 /// Empty calls in a row before the core is offered to others, and how often from then on.
-constexpr std::uint32_t polls_before_rest = 64;
 constexpr std::uint32_t polls_between_rests = 32;
+constexpr std::uint32_t most_polls_before_rest = 1024;
+constexpr std::uint32_t fewest_polls_before_rest = 64;
+/// A core that was given away and came back later than this was wanted by somebody.
+constexpr base::Nanoseconds others_had_it = 3000;
+/// So many connections inside the host are looked at one by one; more are a poll group's, which
+/// does not look at the idle ones.
+constexpr std::size_t few_lanes = 4;
 /// Sleeping inside a call that should return: at most so long, since the caller has other things
 /// to look after.
 constexpr std::uint64_t nap_milliseconds = 10;
 /// Empty calls before it sleeps.
 constexpr std::uint32_t polls_before_sleep = 2000;
+/// When the counters page is brought up to date: after so many calls that moved something, and after
+/// so many empty ones in a row.
+constexpr std::uint64_t tidings_between_looks = 4096;
+constexpr std::uint32_t polls_before_look = 1024;
+static_assert(polls_before_look % polls_between_rests == 0);
 constexpr std::size_t most_pieces = 16;
 
 }  // namespace
@@ -64,6 +75,7 @@ base::Result<void> DeviceParts::start() {
         *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
     connector_ = std::make_unique<Connector>(*this);
     if (auto started = connector_->start(); !started) return started;
+    gauges_ = std::make_unique<GaugeShare>(counters());
     local_host_ = std::make_unique<ka::LocalHost>(0);
     // The address by which other hosts know this one, or the loopback's if there is none.
     own_host_.host_bytes = 4;
@@ -82,6 +94,8 @@ base::Result<void> DeviceParts::start() {
 DeviceParts::~DeviceParts() {
     connector_.reset();
     destroy_retired();
+    if (gauges_) look();  // the counts of a device that is gone stay
+    gauges_.reset();
     registrations_.reset();
     vbufs_.reset();
     if (nic_) nic_->close();
@@ -135,6 +149,28 @@ void DeviceParts::add(ViLane& lane) {
 
 void DeviceParts::forget(ViLane& lane) {
     lanes_.erase(lane.handle());
+    if (std::erase(in_place_, &lane) == 0 && lane.was_connected()) --between_hosts_;
+}
+
+void DeviceParts::carries(ViLane& lane, bool in_place) {
+    if (in_place)
+        in_place_.push_back(&lane);
+    else
+        ++between_hosts_;
+}
+
+/// Looks for packets and completions.
+void DeviceParts::poll_lanes(bool by_program) {
+    if (between_hosts_ != 0 || in_place_.size() > few_lanes) [[unlikely]] {
+        if (by_program)
+            cq_->poll_group_for_program();
+        else
+            cq_->group()->poll();
+        return;
+    }
+    const ua::PolledBy who = by_program ? ua::PolledBy::Program : ua::PolledBy::Service;
+    for (ViLane* lane : in_place_)
+        lane->poll(who);
 }
 
 void DeviceParts::touch(Conversation& conversation) {
@@ -171,11 +207,11 @@ void DeviceParts::end_broken() {
 
 bool DeviceParts::progress_locked(bool by_program) {
     events_ = false;
+    poll_lanes(by_program);
     ua::CompletionEntry entry;
     bool all_seen = false;
     for (int i = 0; i < completions_per_progress; ++i) {
-        const bool some = by_program ? cq_->poll_for_program(entry) : cq_->poll(entry);
-        if (!some) {
+        if (!cq_->pop(entry)) {
             all_seen = true;
             break;
         }
@@ -192,8 +228,32 @@ bool DeviceParts::progress_locked(bool by_program) {
         if (all_seen || ++rounds_before_end_ > most_rounds_before_end) end_broken();
         moved = true;
     }
-    if (moved) tidings_.fetch_add(1, std::memory_order_relaxed);
+    if (moved &&
+        tidings_.fetch_add(1, std::memory_order_relaxed) % tidings_between_looks == 0) [[unlikely]]
+        look();
     return moved;
+}
+
+void DeviceParts::look() {
+    looked_at_ = tidings();
+    Gauges now;
+    for (auto each = endpoints_.begin(); each != endpoints_.end(); ++each) {
+        (*each)->add_to(now);
+        // Several endpoints may share a queue: it counts with the first of them.
+        const ReceiveQueue& queue = (*each)->receives();
+        const auto has_it = [&](EndpointParts* other) { return &other->receives() == &queue; };
+        if (std::none_of(endpoints_.begin(), each, has_it))
+            now.unexpected_now += queue.unexpected_count();
+    }
+    now.vbufs_in_use = vbufs_->in_use();
+    now.vbuf_regions = vbufs_->regions();
+    now.registered_bytes = registrations_->registered_bytes();
+    const RegistrationCache::Counts& counts = registrations_->counts();
+    now.registration_hits = counts.hits;
+    now.registration_misses = counts.misses;
+    now.registration_refused = counts.refused;
+    now.registration_evicted = counts.evicted;
+    gauges_->tell(now);
 }
 
 bool DeviceParts::progress() {
@@ -208,18 +268,28 @@ bool DeviceParts::progress() {
     }
     const std::uint32_t empty = empty_polls_.load(std::memory_order_relaxed) + 1;
     empty_polls_.store(empty, std::memory_order_relaxed);
-    if (empty >= polls_before_rest && empty % polls_between_rests == 0) [[unlikely]]
+    if (empty >= polls_before_rest_.load(std::memory_order_relaxed) &&
+        empty % polls_between_rests == 0) [[unlikely]]
         rest(empty);
     return false;
 }
 
 void DeviceParts::rest(std::uint32_t empty) {
+    if (empty == polls_before_look) {
+        const base::BiasedGuard guard(lock_);
+        look_again();
+    }
     if (rest_ == Rest::Never) return;
     if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
         wait(base::Deadline::after_milliseconds(nap_milliseconds), tidings());
         return;
     }
+    // Where others want the core it is given away early; where nobody does, a wait is likely short.
+    const base::Nanoseconds before = base::machine_now();
     sched_yield();
+    const bool wanted = base::machine_now() - before > others_had_it;
+    polls_before_rest_.store(wanted ? fewest_polls_before_rest : most_polls_before_rest,
+                             std::memory_order_relaxed);
 }
 
 void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
@@ -230,7 +300,11 @@ void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
         return progress_locked(true);
     };
     const auto arm = [&] {
-        if (!std::exchange(slept, true)) cq_->sleeper_enters();
+        if (!std::exchange(slept, true)) {
+            cq_->sleeper_enters();
+            const base::BiasedGuard guard(lock_);
+            look_again();
+        }
         cq_->group()->arm(na::Wakes::Sleeper);
     };
     if (ua::wait_until(nic_->process().doorbell(), nic_->process().spin(), deadline, look, arm,
@@ -262,6 +336,7 @@ bool DeviceParts::serve() {
     for (int i = 0; i < most_rounds && moved; ++i)
         moved = progress_locked(false);
     const bool unfinished = moved || !touched_.empty();
+    if (!unfinished) look_again();
     lock_.unlock(as_owner);
     return unfinished;
 }

@@ -16,6 +16,7 @@
 #include "mvich/connector.hpp"
 #include "mvich/device.hpp"
 #include "base/counters.hpp"
+#include "mvich/gauges.hpp"
 #include "mvich/message_settings.hpp"
 #include "mvich/registration_cache.hpp"
 #include "mvich/vbuf.hpp"
@@ -54,6 +55,8 @@ class DeviceParts final : public Registrar {
     void remove(EndpointParts& endpoint);
     void add(ViLane& lane);
     void forget(ViLane& lane);
+    /// It is connected: inside the host or beyond it.
+    void carries(ViLane& lane, bool in_place);
     /// The lane's conversation may have something to send.
     void touched(ViLane& lane) {
         events_ = true;
@@ -63,6 +66,9 @@ class DeviceParts final : public Registrar {
     void touch(Conversation& conversation);
     void forget(Conversation& conversation);
     bool progress_locked(bool by_program = true);
+    /// Brings the counters page up to date with what is held now. Not for the hot path: it looks at
+    /// every connection.
+    void look();
     [[nodiscard]] Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
     /// A message that waited goes into a receive.
     bool give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive);
@@ -99,8 +105,13 @@ class DeviceParts final : public Registrar {
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
     bool flush_touched();
+    void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    /// Unless nothing has happened since the last look.
+    void look_again() {
+        if (looked_at_ != tidings()) look();
+    }
 
     base::BiasedLock lock_;
     std::shared_ptr<ua::Nic> nic_;
@@ -116,6 +127,8 @@ class DeviceParts final : public Registrar {
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
+    std::vector<ViLane*> in_place_;  ///< looked at one by one while they are few
+    std::size_t between_hosts_ = 0;
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
@@ -124,7 +137,10 @@ class DeviceParts final : public Registrar {
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
+    std::atomic<std::uint32_t> polls_before_rest_{1024};
     std::atomic<std::uint64_t> tidings_{0};
+    std::unique_ptr<GaugeShare> gauges_;
+    std::uint64_t looked_at_ = 0;  ///< tidings at the last look
     std::mutex local_host_mutex_;
     std::unique_ptr<ka::LocalHost> local_host_;
 };

@@ -276,6 +276,7 @@ void EndpointParts::carry(Connection& connection, std::unique_ptr<ViLane> lane) 
     // comes but not of this.
     device_.progress_locked(false);
     device_.wake();
+    device_.look();
 }
 
 Conversation& EndpointParts::reach(const HostPort& name) {
@@ -381,6 +382,7 @@ void EndpointParts::end(Connection& connection, Status status) {
                         completion.space = space;
                         completion.source = peer;
                         completion.tag = receive->tag;
+                        completion.last_of_buffer = (receive->flags & order_multi_receive) != 0;
                         completion.cookie = receive->cookie;
                         Listener* listener = receive->listener;
                         receives_->take_out(*receive);
@@ -393,6 +395,7 @@ void EndpointParts::end(Connection& connection, Status status) {
         if (status == Status::PeerLost && surroundings_.words != nullptr)
             surroundings_.words->lost(connection.conversation.name(), status);
     }
+    device_.look();
 }
 
 void EndpointParts::bury(std::unique_ptr<Connection>& connection) {
@@ -449,6 +452,22 @@ std::size_t EndpointParts::under_way() const noexcept {
     for (const auto& [key, connection] : connections_)
         count += connection->conversation.under_way();
     return count;
+}
+
+void EndpointParts::add_to(Gauges& gauges) const noexcept {
+    const auto add = [&](const Connection& connection) {
+        if (connection.lane == nullptr || connection.conversation.is_lost()) return;
+        ++(connection.lane->abilities().in_place ? gauges.connections_in_host
+                                                 : gauges.connections_between_hosts);
+        // Before the peer's Hello nothing is known of its vbufs.
+        if (connection.conversation.is_open())
+            gauges.least_credits = std::min<std::uint64_t>(
+                gauges.least_credits, connection.conversation.credits().remote());
+    };
+    for (const auto& [key, connection] : connections_)
+        add(*connection);
+    for (const auto& connection : others_)
+        add(*connection);
 }
 
 // The face.

@@ -36,6 +36,7 @@ class EndpointParts {
     [[nodiscard]] DeviceParts& device() noexcept { return device_; }
     [[nodiscard]] const HostPort& name() const noexcept { return name_; }
     [[nodiscard]] ReceiveQueue& receives() noexcept { return *receives_; }
+    [[nodiscard]] const ReceiveQueue& receives() const noexcept { return *receives_; }
     [[nodiscard]] Surroundings& surroundings() noexcept { return surroundings_; }
 
     // Under the device's lock.
@@ -54,6 +55,8 @@ class EndpointParts {
     void words_to(ControlListener* listener) noexcept { surroundings_.words = listener; }
     bool cancel_send(const void* context);
     [[nodiscard]] std::size_t under_way() const noexcept;
+    /// What is to be known of the connections.
+    void add_to(Gauges& gauges) const noexcept;
     // The connector, with the key that it was given.
     /// Is a connection that we asked for still wanted? If so: should it be asked for (again)?
     [[nodiscard]] bool wants(const HostPort& key);

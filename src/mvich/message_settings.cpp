@@ -9,6 +9,34 @@
 #include "mvich/packet.hpp"
 
 namespace via::mvich {
+namespace {
+
+/// Longest packet inside a host: copies of both ends overlap best in portions of this size.
+constexpr std::uint32_t in_place_packet_bytes = 16384 + max_packet_head_bytes;
+/// Credits inside a host, unless a number is wanted.
+constexpr std::uint32_t in_place_window = 256;
+/// RDMA in portions, so that progress is seen.
+constexpr std::uint64_t most_rdma_bytes = 1U << 30;
+
+}  // namespace
+
+LaneAbilities MessageSettings::abilities(bool in_place, std::uint32_t longest_packet,
+                                         std::uint64_t longest_transfer) const noexcept {
+    LaneAbilities abilities;
+    abilities.in_place = in_place;
+    abilities.packet_bytes =
+        in_place ? std::min(in_place_packet_bytes, longest_packet) : vbuf_bytes;
+    abilities.eager_bytes = vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes);
+    abilities.rdma_bytes = std::min(longest_transfer, most_rdma_bytes);
+    abilities.rdma_read = true;
+    abilities.rdma_write = true;
+    return abilities;
+}
+
+std::uint32_t MessageSettings::window(bool in_place) const noexcept {
+    const std::uint32_t wanted = credits + credit_preserve;
+    return in_place && !credits_were_set ? std::max(wanted, in_place_window) : wanted;
+}
 
 base::Result<MessageSettings> MessageSettings::read() {
     const base::Settings& settings = base::Settings::get();

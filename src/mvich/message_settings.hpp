@@ -19,13 +19,17 @@ struct MessageSettings {
     std::uint32_t cache_entries = 1024;
     std::uint64_t connect_milliseconds = 10'000;
 
-    /// Credits of a connection inside a host, where no vbufs are posted for them.
-    [[nodiscard]] std::uint32_t in_place_window() const noexcept {
-        return credits_were_set ? 0 : 256;
-    }
     bool credits_were_set = false;
     /// Vbufs of the pool that are never posted for what comes.
     static constexpr std::size_t vbufs_for_sending = 4;
+
+    /// What a connection can do. `in_place`: the peer is on this host, and packets of up to
+    /// `longest_packet` bytes are seen where they lie. `longest_transfer`: of RDMA.
+    [[nodiscard]] LaneAbilities abilities(bool in_place, std::uint32_t longest_packet,
+                                          std::uint64_t longest_transfer) const noexcept;
+    /// How many packets a peer may have under way to here, those for control included. Inside a
+    /// host no vbufs are posted for them, so it may be more.
+    [[nodiscard]] std::uint32_t window(bool in_place) const noexcept;
 
     /// From the environment and the settings file. An error names the setting and what it may be.
     [[nodiscard]] static base::Result<MessageSettings> read();

@@ -13,14 +13,9 @@
 namespace via::mvich {
 namespace {
 
-/// Longest packet inside a host: copies of both ends overlap best in portions of this size.
-constexpr std::uint32_t in_place_packet_bytes = 16384 + max_packet_head_bytes;
 /// Vbufs that are not posted for what comes: without any, nothing could be sent, and what is sent
 /// brings the posted ones back.
 constexpr std::size_t vbufs_for_sending = MessageSettings::vbufs_for_sending;
-/// RDMA in portions, so that progress is seen.
-constexpr std::uint64_t most_rdma_bytes = 1U << 30;
-
 /// What an RDMA's vbuf keeps for its completion.
 struct RdmaNote {
     OrderId token;
@@ -65,22 +60,11 @@ base::Result<void> ViLane::create() {
 void ViLane::carry(Conversation& conversation) {
     const bool in_place = vi_->shows_frames(handle_);
     const MessageSettings& settings = device_.settings();
-    abilities_.in_place = in_place;
-    abilities_.rdma_bytes =
-        std::min<std::uint64_t>(device_.nic().device().attributes().max_transfer_bytes,
-                                most_rdma_bytes);
-    abilities_.rdma_read = true;
-    abilities_.rdma_write = true;
-    abilities_.packet_bytes =
-        in_place ? std::min(in_place_packet_bytes, vi_->longest_packet(handle_))
-                 : settings.vbuf_bytes;
-    abilities_.eager_bytes =
-        settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes);
-    std::uint32_t window = settings.credits + settings.credit_preserve;
-    if (in_place) {
-        // Nothing is posted: the window only bounds what may wait here unasked for.
-        window = std::max(window, settings.in_place_window());
-    } else {
+    abilities_ = settings.abilities(in_place, in_place ? vi_->longest_packet(handle_) : 0,
+                                    device_.nic().device().attributes().max_transfer_bytes);
+    std::uint32_t window = settings.window(in_place);
+    // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
+    if (!in_place) {
         std::uint32_t posted = 0;
         for (; posted < window && device_.vbufs().room() > vbufs_for_sending; ++posted) {
             Vbuf* vbuf = device_.vbufs().take();
@@ -90,6 +74,8 @@ void ViLane::carry(Conversation& conversation) {
         window = posted;
     }
     conversation_ = &conversation;
+    connected_ = true;
+    device_.carries(*this, in_place);
     if (window == 0) {
         broken();
         return;
@@ -271,6 +257,10 @@ bool ViLane::frame(const na::FrameView& view) {
     }
     device_.touched(*this);
     return true;
+}
+
+void ViLane::poll(ua::PolledBy who) {
+    vi_->poll_frames(handle_, who);
 }
 
 bool ViLane::serve() {

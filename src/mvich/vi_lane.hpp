@@ -35,6 +35,8 @@ class ViLane final : public Lane, public na::FrameSink {
     [[nodiscard]] bool is_broken() const noexcept {
         return broken_.load(std::memory_order_acquire);
     }
+    [[nodiscard]] bool was_connected() const noexcept { return connected_; }
+    void poll(ua::PolledBy who);
     /// Vbufs on their way out.
     [[nodiscard]] std::uint32_t sends_under_way() const noexcept { return sends_under_way_; }
     /// Something is done on one of the VI's queues. Under the device's lock.
@@ -68,6 +70,7 @@ class ViLane final : public Lane, public na::FrameSink {
     std::uint32_t receives_posted_ = 0;
     std::atomic<bool> broken_{false};
     bool closed_ = false;
+    bool connected_ = false;
     std::vector<Vbuf*> early_;  ///< packets that came before carry(): the peer's Hello
 };
 

@@ -16,7 +16,7 @@ namespace via::ofi {
 namespace {
 
 AddressVector& vector_of(fid_av* vector) noexcept {
-    return *static_cast<AddressVector*>(vector);
+    return static_cast<AddressVector&>(*vector);
 }
 
 /// "node12" and 3 become "node15"; a name without a number at its end stays as it is.
@@ -99,7 +99,7 @@ int AddressVector::open(fid_domain* domain, fi_av_attr* attributes, fid_av** vec
         if (wanted.name != nullptr) return -FI_ENOSYS;
         if (wanted.flags & ~(FI_EVENT | FI_SYMMETRIC)) return -FI_ENOSYS;
         if (wanted.rx_ctx_bits != 0) return -FI_ENOSYS;
-        *vector = new AddressVector(*static_cast<Domain*>(domain), (wanted.flags & FI_EVENT) != 0,
+        *vector = new AddressVector(static_cast<Domain&>(*domain), (wanted.flags & FI_EVENT) != 0,
                                     context);
         if (attributes != nullptr && attributes->type == FI_AV_UNSPEC)
             attributes->type = FI_AV_TABLE;
@@ -183,14 +183,14 @@ const char* AddressVector::text(fid_av* vector, const void* address, char* buffe
 }
 
 int AddressVector::close(struct fid* fid) {
-    delete static_cast<AddressVector*>(reinterpret_cast<fid_av*>(fid));
+    delete &static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(fid));
     return 0;
 }
 
 int AddressVector::bind(struct fid* fid, struct fid* what, std::uint64_t) {
-    auto* self = static_cast<AddressVector*>(reinterpret_cast<fid_av*>(fid));
+    auto* self = &static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(fid));
     if (what->fclass != FI_CLASS_EQ || self->events_ != nullptr) return -FI_EINVAL;
-    self->events_ = static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(what));
+    self->events_ = &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(what));
     self->events_->references().add();
     return 0;
 }

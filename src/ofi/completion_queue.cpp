@@ -40,7 +40,7 @@ fi_addr_t address_of(mvich::Peer source) noexcept {
 }
 
 CompletionQueue& queue_of(fid_cq* queue) noexcept {
-    return *static_cast<CompletionQueue*>(queue);
+    return static_cast<CompletionQueue&>(*queue);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** q
         if (wanted.format > FI_CQ_FORMAT_TAGGED) return -FI_ENOSYS;
         if (wanted.format == FI_CQ_FORMAT_UNSPEC) wanted.format = FI_CQ_FORMAT_TAGGED;
         std::unique_ptr<CompletionQueue> made(
-            new CompletionQueue(*static_cast<Domain*>(domain), wanted, context));
+            new CompletionQueue(static_cast<Domain&>(*domain), wanted, context));
         if (const int error = made->open_wait(wanted.wait_obj, wanted.wait_set)) return error;
         if (attributes != nullptr) {
             attributes->format = wanted.format;
@@ -254,14 +254,14 @@ void CompletionQueue::progress() {
 }
 
 int CompletionQueue::close(struct fid* fid) {
-    auto* self = static_cast<CompletionQueue*>(reinterpret_cast<fid_cq*>(fid));
+    auto* self = &static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(fid));
     if (self->references().any()) return -FI_EBUSY;
     delete self;
     return 0;
 }
 
 int CompletionQueue::control(struct fid* fid, int command, void* argument) {
-    const auto* self = static_cast<CompletionQueue*>(reinterpret_cast<fid_cq*>(fid));
+    const auto* self = &static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(fid));
     switch (command) {
         case FI_GETWAIT:
             return self->wait_object().give(argument);

@@ -35,7 +35,11 @@ int set_name(struct fid* fid, void* address, std::size_t bytes) {
 int get_name(struct fid* fid, void* address, std::size_t* bytes) {
     return guarded([&] {
         Endpoint& endpoint = *handle_of(fid).endpoint;
-        return write_address(endpoint.address_format(), endpoint.name(), address, bytes);
+        const Connection* const connection = endpoint.connection();
+        const mvich::HostPort name = connection != nullptr && connection->shown_name()
+                                         ? *connection->shown_name()
+                                         : endpoint.name();
+        return write_address(endpoint.address_format(), name, address, bytes);
     });
 }
 
@@ -82,10 +86,14 @@ int Connection::take_handle(const fi_info& info) {
     switch (info.handle->fclass) {
         case FI_CLASS_CONNREQ:
             request_ = endpoint_.domain().fabric().take_request(info.handle);
-            return request_ != nullptr ? 0 : -FI_EINVAL;
+            if (request_ == nullptr) return -FI_EINVAL;
+            shown_name_ = request_->listener;
+            return endpoint_.set_name({request_->listener.host, request_->listener.host_bytes, 0})
+                       ? 0
+                       : -FI_EOPBADSTATE;
         case FI_CLASS_PEP: {
             auto& listener =
-                *static_cast<PassiveEndpoint*>(reinterpret_cast<fid_pep*>(info.handle));
+                static_cast<PassiveEndpoint&>(*reinterpret_cast<fid_pep*>(info.handle));
             return endpoint_.set_name(listener.give_up_name()) ? 0 : -FI_EOPBADSTATE;
         }
         default:
@@ -109,7 +117,7 @@ int Connection::connect(const mvich::HostPort& listener, const void* data, std::
         if (state_ == State::Connected || state_ == State::Connecting) return -FI_EISCONN;
         if (state_ == State::Shut) return -FI_EOPBADSTATE;
         state_ = State::Connecting;
-        peer_ = listener;
+        peer_ = shown_peer_ = listener;
         token = token_ = (static_cast<std::uint64_t>(random()) << 32) | random();
     }
     const int error =
@@ -129,7 +137,7 @@ int Connection::accept(const void* data, std::size_t bytes) {
     {
         const std::lock_guard guard(mutex_);
         state_ = State::Connected;
-        peer_ = request->client;
+        peer_ = shown_peer_ = request->client;
         token_ = request->token;
     }
     if (const int error =
@@ -159,7 +167,7 @@ int Connection::shut_down() {
 std::optional<mvich::HostPort> Connection::peer() {
     const std::lock_guard guard(mutex_);
     if (state_ != State::Connected) return std::nullopt;
-    return peer_;
+    return shown_peer_;
 }
 
 void Connection::word(const mvich::HostPort& from, std::span<const std::byte> bytes) {

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -26,6 +28,7 @@ class Endpoint;
 /// info that the program gets.
 struct ConnectionRequest : fid {
     mvich::HostPort client;
+    mvich::HostPort listener;
     std::uint64_t token = 0;
 };
 
@@ -46,6 +49,11 @@ class Connection final : public mvich::ControlListener {
     [[nodiscard]] int accept(const void* data, std::size_t bytes);
     [[nodiscard]] int shut_down();
     [[nodiscard]] std::optional<mvich::HostPort> peer();
+    /// As sockets have it: an accepted endpoint bears the listener's name, and its client sees it
+    /// under that.
+    [[nodiscard]] const std::optional<mvich::HostPort>& shown_name() const noexcept {
+        return shown_name_;
+    }
 
     void word(const mvich::HostPort& from, std::span<const std::byte> bytes) override;
     void lost(const mvich::HostPort& peer, mvich::Status status) override;
@@ -62,6 +70,8 @@ class Connection final : public mvich::ControlListener {
     State state_ = State::Idle;
     std::uint64_t token_ = 0;
     mvich::HostPort peer_;  ///< Connecting: the listener
+    mvich::HostPort shown_peer_;
+    std::optional<mvich::HostPort> shown_name_;
 };
 
 }  // namespace via::ofi

@@ -6,10 +6,10 @@
 namespace via::ofi {
 
 std::vector<std::byte> ConnectionWord::encode() const {
-    std::vector<std::byte> bytes(head_bytes);
+    std::vector<std::byte> bytes(head_bytes + data.size());
     bytes[0] = static_cast<std::byte>(kind);
     std::memcpy(bytes.data() + 1, &token, sizeof token);
-    bytes.insert(bytes.end(), data.begin(), data.end());
+    if (!data.empty()) std::memcpy(bytes.data() + head_bytes, data.data(), data.size());
     return bytes;
 }
 

@@ -13,7 +13,7 @@ namespace via::ofi {
 namespace {
 
 Counter& counter_of(fid_cntr* counter) noexcept {
-    return *static_cast<Counter*>(counter);
+    return static_cast<Counter&>(*counter);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ int Counter::open(fid_domain* domain, fi_cntr_attr* attributes, fid_cntr** count
         fi_cntr_attr wanted{};
         if (attributes != nullptr) wanted = *attributes;
         if (wanted.events != FI_CNTR_EVENTS_COMP || wanted.flags != 0) return -FI_ENOSYS;
-        std::unique_ptr<Counter> made(new Counter(*static_cast<Domain*>(domain), context));
+        std::unique_ptr<Counter> made(new Counter(static_cast<Domain&>(*domain), context));
         if (const int error = made->open_wait(wanted.wait_obj, wanted.wait_set)) return error;
         *counter = made.release();
         return 0;
@@ -114,14 +114,14 @@ void Counter::progress() {
 }
 
 int Counter::close(struct fid* fid) {
-    auto* self = static_cast<Counter*>(reinterpret_cast<fid_cntr*>(fid));
+    auto* self = &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(fid));
     if (self->references().any()) return -FI_EBUSY;
     delete self;
     return 0;
 }
 
 int Counter::control(struct fid* fid, int command, void* argument) {
-    const auto* self = static_cast<Counter*>(reinterpret_cast<fid_cntr*>(fid));
+    const auto* self = &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(fid));
     switch (command) {
         case FI_GETWAIT:
             return self->wait_object().give(argument);

@@ -49,7 +49,7 @@ int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* c
             return -error_number(device.error().code);
         }
         *domain =
-            new Domain(*static_cast<Fabric*>(fabric), *info, std::move(device).value(), context);
+            new Domain(static_cast<Fabric&>(*fabric), *info, std::move(device).value(), context);
         return 0;
     });
 }
@@ -75,16 +75,16 @@ void Domain::count_remote(std::uint64_t key, bool is_write) noexcept {
 }
 
 int Domain::close(struct fid* fid) {
-    auto* self = static_cast<Domain*>(reinterpret_cast<fid_domain*>(fid));
+    auto* self = &static_cast<Domain&>(*reinterpret_cast<fid_domain*>(fid));
     if (self->references_.any()) return -FI_EBUSY;
     delete self;
     return 0;
 }
 
 int Domain::bind(struct fid* fid, struct fid* what, std::uint64_t) {
-    auto* self = static_cast<Domain*>(reinterpret_cast<fid_domain*>(fid));
+    auto* self = &static_cast<Domain&>(*reinterpret_cast<fid_domain*>(fid));
     if (what->fclass != FI_CLASS_EQ || self->event_queue_ != nullptr) return -FI_EINVAL;
-    self->event_queue_ = static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(what));
+    self->event_queue_ = &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(what));
     self->event_queue_->references().add();
     return 0;
 }

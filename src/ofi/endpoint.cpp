@@ -57,6 +57,7 @@ EndpointHandle::EndpointHandle(Endpoint& owner, std::uint64_t transmit_operation
 
 void EndpointHandle::settle() noexcept {
     wire = endpoint->wire();
+    inject_limit = mvich::Device::limits().inject_bytes;
     cm = endpoint->connection() != nullptr ? &connected_operations : &name_operations;
     always_completes_transmit = endpoint->selective_transmit() ? 0 : FI_COMPLETION;
     always_completes_receive = endpoint->selective_receive() ? 0 : FI_COMPLETION;
@@ -106,7 +107,7 @@ int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* c
         if (info == nullptr || info->ep_attr == nullptr) return -FI_EINVAL;
         const fi_ep_type type = info->ep_attr->type;
         if (type != FI_EP_RDM && type != FI_EP_MSG) return -FI_ENOSYS;
-        auto& owner = *static_cast<Domain*>(domain);
+        auto& owner = static_cast<Domain&>(*domain);
         std::unique_ptr<Endpoint> made(new Endpoint(owner, *info, context));
         if (type == FI_EP_MSG) {
             made->book_ = std::make_shared<mvich::AddressBook>();
@@ -232,29 +233,29 @@ int Endpoint::bind(struct fid* fid, struct fid* what, std::uint64_t flags) {
         switch (what->fclass) {
             case FI_CLASS_AV:
                 if (self.type_ != FI_EP_RDM) return -FI_EINVAL;
-                self.book_ = static_cast<AddressVector*>(reinterpret_cast<fid_av*>(what))->book();
+                self.book_ = static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(what)).book();
                 return 0;
             case FI_CLASS_CQ:
                 return self.bind_queue(
-                    *static_cast<CompletionQueue*>(reinterpret_cast<fid_cq*>(what)), flags);
+                    static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(what)), flags);
             case FI_CLASS_CNTR:
                 if (const int error = self.bind_counter(
-                        *static_cast<Counter*>(reinterpret_cast<fid_cntr*>(what)), flags))
+                        static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(what)), flags))
                     return error;
                 self.handle_.settle();
                 return 0;
             case FI_CLASS_EQ:
                 if (self.events_) return -FI_EINVAL;
-                self.events_.set(static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(what)));
+                self.events_.set(&static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(what)));
                 self.events_->watch(self.domain_.shared_device());
                 return 0;
             case FI_CLASS_SRX_CTX:
                 self.shared_receives_.set(
-                    static_cast<SharedReceiveContext*>(reinterpret_cast<fid_ep*>(what)));
+                    &static_cast<SharedReceiveContext&>(*reinterpret_cast<fid_ep*>(what)));
                 return 0;
             case FI_CLASS_STX_CTX:
                 self.shared_transmits_.set(
-                    static_cast<SharedTransmitContext*>(reinterpret_cast<fid_stx*>(what)));
+                    &static_cast<SharedTransmitContext&>(*reinterpret_cast<fid_stx*>(what)));
                 return 0;
             default:
                 return -FI_EINVAL;

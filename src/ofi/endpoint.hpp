@@ -48,6 +48,15 @@ class EndpointHandle : public fid_ep {
         return FI_COMPLETION & (flags | always_completes_receive);
     }
 
+    /// Is a message too long to be left behind in the call?
+    [[nodiscard]] bool too_long(std::uint32_t flags, std::span<const iovec> pieces) const noexcept {
+        if ((flags & mvich::order_inject) == 0) return false;
+        std::size_t bytes = 0;
+        for (const iovec& piece : pieces)
+            bytes += piece.iov_len;
+        return bytes > inject_limit;
+    }
+
     inline ssize_t send(const mvich::SendOrder& order) noexcept;
     inline ssize_t remote(const mvich::RemoteOrder& order) noexcept;
     inline ssize_t receive(const mvich::ReceiveOrder& order) noexcept;
@@ -61,6 +70,7 @@ class EndpointHandle : public fid_ep {
     std::uint32_t inject_order = mvich::order_inject;
     std::uint32_t remote_inject_order = mvich::order_inject;
     std::uint32_t receive_order = 0;
+    std::size_t inject_limit = 0;
     std::uint64_t send_completion = 0;
     std::uint64_t default_receive_completion = 0;
     std::uint64_t always_completes_transmit = FI_COMPLETION;
@@ -174,6 +184,8 @@ class Endpoint final : public mvich::Listener {
 ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
         return -FI_EOPBADSTATE;
+    if (too_long(order.flags, order.pieces)) [[unlikely]]
+        return -FI_EMSGSIZE;
     const mvich::Posted posted = wire->send(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
@@ -184,6 +196,8 @@ ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
 ssize_t EndpointHandle::remote(const mvich::RemoteOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
         return -FI_EOPBADSTATE;
+    if (too_long(order.flags, order.pieces)) [[unlikely]]
+        return -FI_EMSGSIZE;
     const mvich::Posted posted = wire->remote(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
@@ -198,10 +212,10 @@ ssize_t EndpointHandle::receive(const mvich::ReceiveOrder& order) noexcept {
 }
 
 [[nodiscard]] inline EndpointHandle& handle_of(fid_ep* endpoint) noexcept {
-    return *static_cast<EndpointHandle*>(endpoint);
+    return static_cast<EndpointHandle&>(*endpoint);
 }
 [[nodiscard]] inline EndpointHandle& handle_of(struct fid* fid) noexcept {
-    return *static_cast<EndpointHandle*>(reinterpret_cast<fid_ep*>(fid));
+    return static_cast<EndpointHandle&>(*reinterpret_cast<fid_ep*>(fid));
 }
 
 }  // namespace via::ofi

@@ -16,7 +16,7 @@ namespace via::ofi {
 namespace {
 
 EventQueue& queue_of(fid_eq* queue) noexcept {
-    return *static_cast<EventQueue*>(queue);
+    return static_cast<EventQueue&>(*queue);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ int EventQueue::open(fid_fabric* fabric, fi_eq_attr* attributes, fid_eq** queue,
         fi_eq_attr wanted{};
         if (attributes != nullptr) wanted = *attributes;
         if (wanted.flags & ~(FI_WRITE | FI_AFFINITY)) return -FI_EINVAL;
-        std::unique_ptr<EventQueue> made(new EventQueue(*static_cast<Fabric*>(fabric), context));
+        std::unique_ptr<EventQueue> made(new EventQueue(static_cast<Fabric&>(*fabric), context));
         made->writable_ = (wanted.flags & FI_WRITE) != 0;
         if (const int error = made->open_wait(wanted.wait_obj, wanted.wait_set)) return error;
         *queue = made.release();
@@ -246,14 +246,14 @@ const char* EventQueue::error_text(fid_eq*, int provider_error, const void*, cha
 }
 
 int EventQueue::close(struct fid* fid) {
-    auto* self = static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(fid));
+    auto* self = &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(fid));
     if (self->references().any()) return -FI_EBUSY;
     delete self;
     return 0;
 }
 
 int EventQueue::control(struct fid* fid, int command, void* argument) {
-    const auto* self = static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(fid));
+    const auto* self = &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(fid));
     switch (command) {
         case FI_GETWAIT:
             return self->wait_object().give(argument);

@@ -58,7 +58,7 @@ std::unique_ptr<ConnectionRequest> Fabric::take_request(struct fid* handle) noex
 }
 
 int Fabric::close(struct fid* fid) {
-    auto* self = static_cast<Fabric*>(reinterpret_cast<fid_fabric*>(fid));
+    auto* self = &static_cast<Fabric&>(*reinterpret_cast<fid_fabric*>(fid));
     if (self->references_.any()) return -FI_EBUSY;
     delete self;
     return 0;
@@ -69,7 +69,7 @@ int Fabric::try_wait(fid_fabric*, struct fid** fids, int count) {
         for (int at = 0; at < count; ++at) {
             int result = -FI_EINVAL;
             if (fids[at]->fclass == FI_CLASS_WAIT)
-                result = static_cast<WaitSet*>(reinterpret_cast<fid_wait*>(fids[at]))->try_wait();
+                result = static_cast<WaitSet&>(*reinterpret_cast<fid_wait*>(fids[at])).try_wait();
             else if (Waitable* const waitable = waitable_of(fids[at]))
                 result = waitable->try_wait();
             if (result != 0) return result;

@@ -118,7 +118,7 @@ Info make_info(fi_ep_type type) {
     domain.control_progress = FI_PROGRESS_MANUAL;
     domain.data_progress = FI_PROGRESS_MANUAL;
     domain.resource_mgmt = FI_RM_ENABLED;
-    domain.av_type = FI_AV_TABLE;
+    domain.av_type = FI_AV_MAP;
     domain.mr_key_size = 8;
     domain.cq_data_size = 8;
     domain.cq_cnt = many;
@@ -279,7 +279,9 @@ int mode_for(std::uint32_t version, const fi_info* hints) noexcept {
         hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->mr_mode : 0;
     if (hint == FI_MR_BASIC || hint == FI_MR_SCALABLE) return hint;
     if (version < first_with_mode_bits) return FI_MR_SCALABLE;
-    return hint & region_modes;
+    // None is needed. A program that names just these counts on them; one that can live with any
+    // mode gets the simplest.
+    return hint & ~region_modes ? 0 : hint;
 }
 
 /// Addresses of an info: who asks for itself (FI_SOURCE) or for a peer.

@@ -14,7 +14,7 @@ namespace via::ofi {
 namespace {
 
 MemoryRegion& region_of(struct fid* fid) noexcept {
-    return *static_cast<MemoryRegion*>(reinterpret_cast<fid_mr*>(fid));
+    return static_cast<MemoryRegion&>(*reinterpret_cast<fid_mr*>(fid));
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ int MemoryRegion::open_attributes(struct fid* domain, const fi_mr_attr* attribut
                                   std::uint64_t flags, fid_mr** region) {
     return guarded([&] {
         if (domain->fclass != FI_CLASS_DOMAIN || attributes == nullptr) return -FI_EINVAL;
-        auto& owner = *static_cast<Domain*>(reinterpret_cast<fid_domain*>(domain));
+        auto& owner = static_cast<Domain&>(*reinterpret_cast<fid_domain*>(domain));
         if (attributes->iov_count > max_region_pieces || attributes->offset != 0 ||
             attributes->iface != FI_HMEM_SYSTEM)
             return -FI_EINVAL;
@@ -113,7 +113,7 @@ int MemoryRegion::bind(struct fid* fid, struct fid* what, std::uint64_t flags) {
         if (what->fclass == FI_CLASS_EP) return 0;  // keys hold for all endpoints of the domain
         if (what->fclass != FI_CLASS_CNTR) return -FI_EINVAL;
         if (!(flags & (FI_REMOTE_WRITE | FI_REMOTE_READ))) return -FI_EBADFLAGS;
-        auto* counter = static_cast<Counter*>(reinterpret_cast<fid_cntr*>(what));
+        auto* counter = &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(what));
         if ((flags & FI_REMOTE_WRITE) && self.writes_ == nullptr) {
             self.writes_ = counter;
             counter->references().add();

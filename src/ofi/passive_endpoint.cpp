@@ -16,7 +16,7 @@ namespace via::ofi {
 namespace {
 
 PassiveEndpoint& listener_of(struct fid* fid) noexcept {
-    return *static_cast<PassiveEndpoint*>(reinterpret_cast<fid_pep*>(fid));
+    return static_cast<PassiveEndpoint&>(*reinterpret_cast<fid_pep*>(fid));
 }
 
 /// A request that the program closes instead of answering.
@@ -61,7 +61,7 @@ int PassiveEndpoint::open(fid_fabric* fabric, fi_info* info, fid_pep** endpoint,
             return -FI_EINVAL;
         Info copy(fi_dupinfo(info));
         if (!copy) return -FI_ENOMEM;
-        *endpoint = new PassiveEndpoint(*static_cast<Fabric*>(fabric), std::move(copy), context);
+        *endpoint = new PassiveEndpoint(static_cast<Fabric&>(*fabric), std::move(copy), context);
         return 0;
     });
 }
@@ -98,13 +98,11 @@ mvich::HostPort PassiveEndpoint::give_up_name() {
 PassiveEndpoint::Info PassiveEndpoint::info_for(ConnectionRequest& request) const {
     Info info(fi_dupinfo(info_.get()));
     if (!info) throw std::bad_alloc();
-    mvich::HostPort name = name_;
-    name.port = 0;  // the new endpoint has a name of its own
     for (void** address : {&info->src_addr, &info->dest_addr}) {
         std::free(*address);
         *address = nullptr;
     }
-    if (!copy_address(info->addr_format, name, info->src_addr, info->src_addrlen) ||
+    if (!copy_address(info->addr_format, name_, info->src_addr, info->src_addrlen) ||
         !copy_address(info->addr_format, request.client, info->dest_addr, info->dest_addrlen))
         throw std::bad_alloc();
     info->handle = &request;
@@ -120,6 +118,7 @@ void PassiveEndpoint::word(const mvich::HostPort& from, std::span<const std::byt
         request->context = nullptr;
         request->ops = &request_operations;
         request->client = from;
+        request->listener = name_;
         request->token = word->token;
         Info info = info_for(*request);
         fabric_.add(std::move(request));
@@ -135,7 +134,7 @@ void PassiveEndpoint::lost(const mvich::HostPort&, mvich::Status) {}
 
 int PassiveEndpoint::listen(fid_pep* endpoint) {
     return guarded([&] {
-        auto& self = *static_cast<PassiveEndpoint*>(endpoint);
+        auto& self = static_cast<PassiveEndpoint&>(*endpoint);
         if (!self.events_) return -FI_ENOEQ;
         if (self.listens_) return -FI_EOPBADSTATE;
         if (const int error = self.take_name()) return error;
@@ -149,7 +148,7 @@ int PassiveEndpoint::listen(fid_pep* endpoint) {
 int PassiveEndpoint::reject(fid_pep* endpoint, struct fid* handle, const void* data,
                             std::size_t bytes) {
     return guarded([&] {
-        auto& self = *static_cast<PassiveEndpoint*>(endpoint);
+        auto& self = static_cast<PassiveEndpoint&>(*endpoint);
         if (bytes > max_connection_data || !self.wire_) return -FI_EINVAL;
         const auto request = self.fabric_.take_request(handle);
         if (request == nullptr) return -FI_EINVAL;
@@ -169,7 +168,7 @@ int PassiveEndpoint::close(struct fid* fid) {
 int PassiveEndpoint::bind(struct fid* fid, struct fid* what, std::uint64_t) {
     PassiveEndpoint& self = listener_of(fid);
     if (what->fclass != FI_CLASS_EQ || self.events_) return -FI_EINVAL;
-    self.events_.set(static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(what)));
+    self.events_.set(&static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(what)));
     return 0;
 }
 

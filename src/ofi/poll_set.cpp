@@ -16,11 +16,11 @@ namespace via::ofi {
 Waitable* waitable_of(struct fid* fid) noexcept {
     switch (fid->fclass) {
         case FI_CLASS_CQ:
-            return static_cast<CompletionQueue*>(reinterpret_cast<fid_cq*>(fid));
+            return &static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(fid));
         case FI_CLASS_CNTR:
-            return static_cast<Counter*>(reinterpret_cast<fid_cntr*>(fid));
+            return &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(fid));
         case FI_CLASS_EQ:
-            return static_cast<EventQueue*>(reinterpret_cast<fid_eq*>(fid));
+            return &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(fid));
         default:
             return nullptr;
     }
@@ -36,13 +36,13 @@ PollSet::PollSet(Domain& domain)
 int PollSet::open(fid_domain* domain, fi_poll_attr* attributes, fid_poll** set) {
     return guarded([&] {
         if (attributes != nullptr && attributes->flags != 0) return -FI_EINVAL;
-        *set = new PollSet(*static_cast<Domain*>(domain));
+        *set = new PollSet(static_cast<Domain&>(*domain));
         return 0;
     });
 }
 
 int PollSet::poll(fid_poll* set, void** contexts, int count) {
-    auto& self = *static_cast<PollSet*>(set);
+    auto& self = static_cast<PollSet&>(*set);
     self.domain_.progress();
     const std::lock_guard guard(self.mutex_);
     int found = 0;
@@ -55,7 +55,7 @@ int PollSet::poll(fid_poll* set, void** contexts, int count) {
 
 int PollSet::add(fid_poll* set, struct fid* member, std::uint64_t flags) {
     return guarded([&] {
-        auto& self = *static_cast<PollSet*>(set);
+        auto& self = static_cast<PollSet&>(*set);
         Waitable* const waitable = waitable_of(member);
         if (waitable == nullptr || flags != 0) return -FI_EINVAL;
         const std::lock_guard guard(self.mutex_);
@@ -66,7 +66,7 @@ int PollSet::add(fid_poll* set, struct fid* member, std::uint64_t flags) {
 }
 
 int PollSet::remove(fid_poll* set, struct fid* member, std::uint64_t) {
-    auto& self = *static_cast<PollSet*>(set);
+    auto& self = static_cast<PollSet&>(*set);
     const std::lock_guard guard(self.mutex_);
     const auto at = std::find_if(self.members_.begin(), self.members_.end(),
                                  [&](const Member& one) { return one.fid == member; });
@@ -77,7 +77,7 @@ int PollSet::remove(fid_poll* set, struct fid* member, std::uint64_t) {
 }
 
 int PollSet::close(struct fid* fid) {
-    auto* self = static_cast<PollSet*>(reinterpret_cast<fid_poll*>(fid));
+    auto* self = &static_cast<PollSet&>(*reinterpret_cast<fid_poll*>(fid));
     for (const Member& member : self->members_)
         member.waitable->references().remove();
     delete self;

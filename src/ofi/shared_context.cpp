@@ -16,7 +16,7 @@ namespace via::ofi {
 namespace {
 
 SharedReceiveContext& context_of(fid_ep* receiver) noexcept {
-    return *static_cast<SharedReceiveContext*>(receiver);
+    return static_cast<SharedReceiveContext&>(*receiver);
 }
 
 fi_ops_rma no_rma = {
@@ -77,7 +77,7 @@ SharedReceiveContext::~SharedReceiveContext() {
 int SharedReceiveContext::open(fid_domain* domain, fi_rx_attr* attributes, fid_ep** receiver,
                                void* context) {
     return guarded([&] {
-        *receiver = new SharedReceiveContext(*static_cast<Domain*>(domain), attributes, context);
+        *receiver = new SharedReceiveContext(static_cast<Domain&>(*domain), attributes, context);
         return 0;
     });
 }
@@ -190,11 +190,11 @@ int SharedReceiveContext::close(struct fid* fid) {
 int SharedReceiveContext::bind(struct fid* fid, struct fid* what, std::uint64_t flags) {
     SharedReceiveContext& self = context_of(reinterpret_cast<fid_ep*>(fid));
     if (what->fclass == FI_CLASS_CQ && (flags & FI_RECV)) {
-        self.completions_.set(static_cast<CompletionQueue*>(reinterpret_cast<fid_cq*>(what)));
+        self.completions_.set(&static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(what)));
         return 0;
     }
     if (what->fclass == FI_CLASS_CNTR && (flags & FI_RECV)) {
-        self.counter_.set(static_cast<Counter*>(reinterpret_cast<fid_cntr*>(what)));
+        self.counter_.set(&static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(what)));
         return 0;
     }
     return -FI_EINVAL;
@@ -262,13 +262,13 @@ SharedTransmitContext::SharedTransmitContext(Domain& domain, void* context)
 int SharedTransmitContext::open(fid_domain* domain, fi_tx_attr*, fid_stx** transmitter,
                                 void* context) {
     return guarded([&] {
-        *transmitter = new SharedTransmitContext(*static_cast<Domain*>(domain), context);
+        *transmitter = new SharedTransmitContext(static_cast<Domain&>(*domain), context);
         return 0;
     });
 }
 
 int SharedTransmitContext::close(struct fid* fid) {
-    auto* self = static_cast<SharedTransmitContext*>(reinterpret_cast<fid_stx*>(fid));
+    auto* self = &static_cast<SharedTransmitContext&>(*reinterpret_cast<fid_stx*>(fid));
     if (self->references_.any()) return -FI_EBUSY;
     delete self;
     return 0;

@@ -33,7 +33,7 @@ int WaitSet::open(fid_fabric* fabric, fi_wait_attr* attributes, fid_wait** set) 
     return guarded([&] {
         const fi_wait_obj kind = attributes != nullptr ? attributes->wait_obj : FI_WAIT_UNSPEC;
         if (kind == FI_WAIT_SET || kind == FI_WAIT_NONE) return -FI_EINVAL;
-        std::unique_ptr<WaitSet> made(new WaitSet(*static_cast<Fabric*>(fabric)));
+        std::unique_ptr<WaitSet> made(new WaitSet(static_cast<Fabric&>(*fabric)));
         if (const int error = made->object_.open(kind == FI_WAIT_YIELD ? FI_WAIT_FD : kind))
             return error;
         *set = made.release();
@@ -66,7 +66,7 @@ int WaitSet::try_wait() {
 }
 
 int WaitSet::wait(fid_wait* set, int timeout) {
-    auto& self = *static_cast<WaitSet*>(set);
+    auto& self = static_cast<WaitSet&>(*set);
     const base::Deadline deadline =
         timeout < 0 ? base::Deadline::never()
                     : base::Deadline::after_milliseconds(static_cast<unsigned>(timeout));
@@ -78,7 +78,7 @@ int WaitSet::wait(fid_wait* set, int timeout) {
 }
 
 int WaitSet::close(struct fid* fid) {
-    auto* self = static_cast<WaitSet*>(reinterpret_cast<fid_wait*>(fid));
+    auto* self = &static_cast<WaitSet&>(*reinterpret_cast<fid_wait*>(fid));
     {
         const std::lock_guard guard(self->mutex_);
         if (!self->members_.empty()) return -FI_EBUSY;
@@ -88,7 +88,7 @@ int WaitSet::close(struct fid* fid) {
 }
 
 int WaitSet::control(struct fid* fid, int command, void* argument) {
-    const auto* self = static_cast<WaitSet*>(reinterpret_cast<fid_wait*>(fid));
+    const auto* self = &static_cast<WaitSet&>(*reinterpret_cast<fid_wait*>(fid));
     switch (command) {
         case FI_GETWAIT:
             return self->object_.give(argument);

@@ -117,15 +117,18 @@ bool CompletionQueue::poll(CompletionEntry& entry) noexcept {
     return pop(entry);
 }
 
-bool CompletionQueue::poll_for_program(CompletionEntry& entry) {
-    if (pop(entry)) return true;
+bool CompletionQueue::poll_group_for_program() {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (left_to_service_.load(std::memory_order_relaxed)) [[unlikely]] {
         left_to_service_.store(false, std::memory_order_relaxed);
         nic_->process().look_after();
     }
-    if (group_->poll()) return pop(entry);
-    base::cpu_relax();
+    return group_->poll();
+}
+
+bool CompletionQueue::poll_for_program(CompletionEntry& entry) {
+    if (pop(entry)) return true;
+    if (!poll_group_for_program()) base::cpu_relax();
     return pop(entry);
 }
 

@@ -65,6 +65,8 @@ class CompletionQueue {
     void sleeper_leaves() noexcept { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
     /// As poll(), by the program.
     [[nodiscard]] bool poll_for_program(CompletionEntry& entry);
+    /// The same without taking an entry, and at once: for a layer that polls much else besides.
+    bool poll_group_for_program();
     [[nodiscard]] bool should_yield() const noexcept { return group_->shares_core(); }
 
     NotificationList<CqHandler> notifications;

@@ -3,7 +3,7 @@
  * What the MPI programs of this folder have in common: they begin and end alike, say where they
  * were when they fail, never wait for ever, and know every byte that they expect.
  *
- * VIA_MPI_TEST_SECONDS: after how long a rank gives up (100).
+ * MPI_TEST_SECONDS: after how long a rank gives up (100).
  */
 #ifndef VIA_TESTS_MPI_CHECK_H
 #define VIA_TESTS_MPI_CHECK_H
@@ -60,11 +60,11 @@ static inline void give_up(int number) {
 
 static inline void step(const char* what) {
     current_step = what;
-    if (getenv("VIA_MPI_TEST_VERBOSE") != NULL && rank == 0) fprintf(stderr, "  %s\n", what);
+    if (getenv("MPI_TEST_VERBOSE") != NULL && rank == 0) fprintf(stderr, "  %s\n", what);
 }
 
 static inline void begin_at_level(int* argc, char*** argv, const char* name, int level) {
-    const char* const seconds = getenv("VIA_MPI_TEST_SECONDS");
+    const char* const seconds = getenv("MPI_TEST_SECONDS");
     int provided = 0;
     program_name = name;
     signal(SIGALRM, give_up);

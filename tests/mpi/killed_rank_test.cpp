@@ -92,7 +92,7 @@ class KilledRank : public ::testing::Test {
                                  {VIA_KILLED_RANK_PROGRAM, (folder_ / "ranks").string()});
         // Open MPI's files lie in TMPDIR, and the mark finds whoever was started by this job.
         command.environment = {"TMPDIR=" + (folder_ / "temporary").string(),
-                               "VIA_MPI_TEST_MARK=" + mark()};
+                               "MPI_TEST_MARK=" + mark()};
         return command;
     }
     [[nodiscard]] std::string mark() const { return folder_.filename().string(); }

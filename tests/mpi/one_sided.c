@@ -246,7 +246,7 @@ static void gaps(void) {
 }
 
 static void everything(const char* kind) {
-    if (rank == 0 && getenv("VIA_MPI_TEST_VERBOSE") != NULL) fprintf(stderr, " %s\n", kind);
+    if (rank == 0 && getenv("MPI_TEST_VERBOSE") != NULL) fprintf(stderr, " %s\n", kind);
     memset(window_memory, 0, bytes_in_window);
     MPI_Barrier(MPI_COMM_WORLD);
     fences();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counters.hpp"
 #include "mvich/place.hpp"
 
 namespace via::mvich {
@@ -114,28 +115,95 @@ TEST_F(DeviceTest, AMessageThatFillsItsReceiveTakesNoOtherReceiveAlong) {
     EXPECT_EQ(second, 22U);
 }
 
-TEST_F(DeviceTest, AMultiReceiveEndsWithItsLastMessage) {
+TEST_F(DeviceTest, WhatIsHeldStandsInTheCountersPage) {
+    const base::MessageCounters& page = base::Counters::get().page().messages;
+    EXPECT_EQ(page.devices.get(), 1U);
+    const auto second = open_device();
+    EXPECT_EQ(page.devices.get(), 2U);
+    const std::uint64_t hits = page.registration_hits.get();
+    {
+        Place one(device_);
+        Place two(device_);
+        const Peer to_two = one.book->insert(two.endpoint->name());
+        two.book->insert(one.endpoint->name());
+        std::vector<std::byte> received(1'000'000);
+        const auto sent = pattern(received.size(), 1);
+        // The same buffers twice: registered once.
+        for (int i = 0; i < 2; ++i) {
+            ASSERT_EQ(two.receive(any_peer, received.data(), received.size(), 1), Posted::UnderWay);
+            ASSERT_EQ(one.send(to_two, sent.data(), sent.size(), 1), Posted::UnderWay);
+            EXPECT_EQ(two.wait_for(Happened::Received).status, Status::Ok);
+            EXPECT_EQ(one.wait_for(Happened::Sent).status, Status::Ok);
+        }
+        // Three that nobody asks for; the fourth tells that they are here.
+        const int word = 5;
+        for (int i = 0; i < 4; ++i)
+            ASSERT_NE(one.send(to_two, &word, sizeof word, i < 3 ? 9 : 1), Posted::Again);
+        int got = 0;
+        ASSERT_EQ(two.receive(any_peer, &got, sizeof got, 1), Posted::UnderWay);
+        EXPECT_EQ(two.wait_for(Happened::Received).length, sizeof got);
+        // A program that polls in vain.
+        const base::Deadline deadline = base::Deadline::after(patience);
+        while (page.unexpected_now.get() != 3 && !deadline.expired())
+            device_->progress();
+        EXPECT_EQ(page.unexpected_now.get(), 3U);
+        EXPECT_GE(page.vbufs_in_use.get(), 3U);
+        EXPECT_GE(page.vbuf_regions.get(), 1U);
+        EXPECT_EQ(page.connections_in_host.get(), 2U);  // both ends are in this process
+        EXPECT_EQ(page.connections_between_hosts.get(), 0U);
+        EXPECT_GE(page.registered_bytes.get(), received.size());
+        EXPECT_GE(page.registration_hits.get(), hits + 1);
+        EXPECT_GT(page.least_credits.get(), 0U);
+        EXPECT_LT(page.least_credits.get(), 1000U);
+    }
+    EXPECT_EQ(page.connections_in_host.get(), 0U);
+    EXPECT_EQ(page.unexpected_now.get(), 0U);
+    EXPECT_EQ(page.least_credits.get(), 0U);
+}
+
+TEST_F(DeviceTest, AMultiReceiveTellsOfItsLastMessage) {
     Place one(device_);
     Place two(device_);
     const Peer to_two = one.book->insert(two.endpoint->name());
-    static_cast<void>(two.book->insert(one.endpoint->name()));
+    two.book->insert(one.endpoint->name());
     std::vector<std::byte> buffer(10'000);
     const iovec piece{buffer.data(), buffer.size()};
     ReceiveOrder order;
+    order.space = Space::Message;
     order.flags = order_multi_receive;
-    order.ignore = ~std::uint64_t{0};
     order.pieces = {&piece, 1};
-    order.least_free = 100;
-    ASSERT_EQ(two.endpoint->receive(order), Posted::UnderWay);
-    const auto sent = pattern(4'960, 5);
-    for (int i = 0; i < 2; ++i)
-        ASSERT_NE(one.send(to_two, sent.data(), sent.size(), 1), Posted::Invalid);
-    const Completion first = two.wait_for(Happened::Received);
-    EXPECT_FALSE(first.last_of_buffer);
-    const Completion last = two.wait_for(Happened::Received);
-    EXPECT_TRUE(last.last_of_buffer);
-    EXPECT_EQ(last.buffer, buffer.data() + sent.size());
-    EXPECT_EQ(std::memcmp(last.buffer, sent.data(), sent.size()), 0);
+    order.least_free = 2000;
+    order.cookie.context = &buffer;
+    const auto sent = pattern(3000, 7);
+    for (int round = 0; round < 2; ++round) {
+        // First into a buffer that waits, then into one that comes later.
+        if (round == 0) {
+            ASSERT_EQ(two.endpoint->receive(order), Posted::UnderWay);
+        }
+        for (int i = 0; i < 3; ++i) {
+            const iovec message{const_cast<std::byte*>(sent.data()), sent.size()};
+            SendOrder send;
+            send.to = to_two;
+            send.space = Space::Message;
+            send.pieces = {&message, 1};
+            send.cookie.context = &two;
+            ASSERT_NE(one.endpoint->send(send), Posted::Again);
+        }
+        if (round == 1) {
+            const int word = 5;
+            int got = 0;
+            ASSERT_EQ(two.receive(any_peer, &got, sizeof got, 1), Posted::UnderWay);
+            ASSERT_NE(one.send(to_two, &word, sizeof word, 1), Posted::Again);
+            EXPECT_EQ(two.wait_for(Happened::Received).length, sizeof got);
+            ASSERT_EQ(two.endpoint->receive(order), Posted::UnderWay);
+        }
+        for (std::size_t i = 0; i < 3; ++i) {
+            const Completion completion = two.wait_for(Happened::Received);
+            EXPECT_EQ(completion.length, sent.size());
+            EXPECT_EQ(completion.buffer, buffer.data() + i * sent.size());
+            EXPECT_EQ(completion.last_of_buffer, i == 2);
+        }
+    }
 }
 
 TEST_F(DeviceTest, NobodyThereIsToldWithinTheTimeout) {

@@ -164,6 +164,43 @@ TEST(ReceiveQueue, AMultiReceiveStaysUntilTooLittleIsLeft) {
     EXPECT_EQ(queue.posted_count(), 0U);
 }
 
+TEST(ReceiveQueue, AReceiveForOneMessageIsLeftAloneWhenItIsFilled) {
+    ReceiveQueue queue;
+    std::array<std::byte, 8> buffer{};
+    const iovec piece{buffer.data(), buffer.size()};
+    ReceiveOrder order = receive_of(1);
+    order.pieces = {&piece, 1};
+    PostedReceive& waits = queue.post(order);
+    // It is in no queue, so it must not be taken out of one.
+    PostedReceive* alone = queue.make(order);
+    EXPECT_EQ(queue.use_of(*alone, buffer.size()), 0U);
+    EXPECT_EQ(queue.posted_count(), 1U);
+    EXPECT_EQ(queue.first_posted(Space::Tagged), &waits);
+    EXPECT_EQ(queue.match(Space::Tagged, 1, 0), &waits);
+    EXPECT_EQ(queue.use_of(waits, buffer.size()), 0U);
+    EXPECT_EQ(queue.posted_count(), 0U);
+    queue.destroy(alone);
+    queue.destroy(&waits);
+}
+
+TEST(ReceiveQueue, AMultiReceiveCountsWhatIsUnderWayInIt) {
+    ReceiveQueue queue;
+    std::array<std::byte, 100> buffer{};
+    const iovec piece{buffer.data(), buffer.size()};
+    ReceiveOrder order;
+    order.space = Space::Message;
+    order.flags = order_multi_receive;
+    order.pieces = {&piece, 1};
+    order.cookie.context = &queue;
+    PostedReceive& receive = queue.post(order);
+    EXPECT_EQ(queue.use_of(receive, 40), 0U);
+    EXPECT_EQ(queue.use_of(receive, 10), 40U);
+    EXPECT_EQ(receive.messages, 2U);
+    EXPECT_EQ(queue.cancel(&queue), nullptr);
+    receive.messages = 0;
+    EXPECT_EQ(queue.cancel(&queue), &receive);
+}
+
 TEST(ReceiveQueue, CancelTakesTheOldestThatHoldsNoMessages) {
     ReceiveQueue queue;
     ReceiveOrder order = receive_of(1);

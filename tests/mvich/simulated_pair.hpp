@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -39,7 +40,8 @@ class SimulatedRegistrar final : public Registrar {
         const auto found = regions_.find(handle);
         if (found == regions_.end()) return false;
         const auto* at = static_cast<const std::byte*>(address);
-        return at >= found->second.first && at + bytes <= found->second.first + found->second.second;
+        return at >= found->second.first &&
+               at + bytes <= found->second.first + found->second.second;
     }
     [[nodiscard]] std::size_t regions() const { return regions_.size(); }
     bool refuses = true;
@@ -64,9 +66,13 @@ class SimulatedEnd;
 class SimulatedLane final : public Lane {
   public:
     SimulatedLane(SimulatedEnd& own, const PairOptions& options) : own_(own), options_(options) {
-        abilities_ = {options.packet_bytes,
-                      options.settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes),
-                      20'000, options.in_place, true, true};
+        abilities_ = {
+            options.packet_bytes,
+            options.settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes),
+            20'000,
+            options.in_place,
+            true,
+            true};
     }
     SimulatedLane* other = nullptr;
     [[nodiscard]] const LaneAbilities& abilities() const noexcept override { return abilities_; }
@@ -77,6 +83,12 @@ class SimulatedLane final : public Lane {
     /// One packet for this end, or one RDMA of it, comes to pass.
     bool step(Random& random);
     void post(std::uint32_t vbufs) { posted_ += vbufs; }
+    /// The connection is no more: what was under way is gone.
+    void cut() {
+        cut_ = true;
+        incoming.clear();
+        transfers_.clear();
+    }
 
     std::deque<std::vector<std::byte>> incoming;
 
@@ -85,6 +97,7 @@ class SimulatedLane final : public Lane {
     const PairOptions& options_;
     LaneAbilities abilities_;
     std::uint32_t posted_ = 0;  ///< not in_place: vbufs ready
+    bool cut_ = false;
     struct Rdma {
         RdmaOrder order;
         bool is_write;
@@ -101,9 +114,9 @@ class SimulatedEnd final : public Listener {
           options_(options) {
         registrar.refuses = false;
         vbufs = std::make_unique<VbufPool>(
-            registrar, VbufPool::Geometry{options.settings.vbuf_bytes,
-                                          options.settings.vbufs_per_region,
-                                          options.settings.vbuf_regions});
+            registrar,
+            VbufPool::Geometry{options.settings.vbuf_bytes, options.settings.vbufs_per_region,
+                               options.settings.vbuf_regions});
         registrations = std::make_unique<RegistrationCache>(
             registrar, RegistrationCache::Limits{options.settings.cache_entries, 1U << 30});
         around.receives = &receives;
@@ -121,7 +134,44 @@ class SimulatedEnd final : public Listener {
         lane.post(window + CreditAccount::noop_vbufs(options_.settings.credit_preserve));
         conversation->open(lane, window);
     }
-    void done(const Completion& completion) override { completions.push_back(completion); }
+    void done(const Completion& completion) override {
+        if (on_done) on_done(completion);
+    }
+    // What a device does for its endpoints.
+    void receive(const ReceiveOrder& order) {
+        const bool multi = (order.flags & order_multi_receive) != 0;
+        UnexpectedMessage* message = receives.find(order);
+        if (message == nullptr) {
+            receives.post(order);
+            return;
+        }
+        if (!multi) {
+            give(*message, *receives.make(order));
+            return;
+        }
+        PostedReceive& buffer = receives.post(order);
+        for (; message != nullptr; message = receives.find(order)) {
+            const std::uint64_t left = buffer.pieces.bytes() - buffer.used;
+            const bool spends = message->total >= left || left - message->total < buffer.least_free;
+            give(*message, buffer);
+            if (spends) break;
+        }
+    }
+    void give(UnexpectedMessage& message, PostedReceive& to) {
+        const UnexpectedMessage taken = message;
+        receives.remove(message);
+        conversation->receive(taken, to);
+    }
+    void discard(UnexpectedMessage& message) {
+        conversation->discard(message);
+        receives.remove(message);
+    }
+    /// False: there is none that can be cancelled.
+    bool cancel_receive(const void* context) {
+        PostedReceive* receive = receives.cancel(context);
+        if (receive != nullptr) receives.destroy(receive);
+        return receive != nullptr;
+    }
 
     SimulatedRegistrar registrar;
     SimulatedLane lane;
@@ -132,13 +182,14 @@ class SimulatedEnd final : public Listener {
     base::MessageCounters counters;
     Surroundings around;
     std::unique_ptr<Conversation> conversation;
-    std::vector<Completion> completions;
+    std::function<void(const Completion&)> on_done;
 
   private:
     const PairOptions& options_;
 };
 
 inline Lane::Outcome SimulatedLane::send(std::span<const iovec> pieces, std::uint32_t bytes) {
+    if (cut_) return Outcome::Gone;
     if (other->incoming.size() >= options_.room) return Outcome::NoRoom;
     std::vector<std::byte> packet;
     for (const iovec& piece : pieces) {
@@ -152,12 +203,14 @@ inline Lane::Outcome SimulatedLane::send(std::span<const iovec> pieces, std::uin
 }
 
 inline Lane::Outcome SimulatedLane::read(const RdmaOrder& order) {
+    if (cut_) return Outcome::Gone;
     if (transfers_.size() >= 2) return Outcome::NoRoom;
     transfers_.push_back({order, false});
     return Outcome::Done;
 }
 
 inline Lane::Outcome SimulatedLane::write(const RdmaOrder& order) {
+    if (cut_) return Outcome::Gone;
     if (transfers_.size() >= 2) return Outcome::NoRoom;
     transfers_.push_back({order, true});
     return Outcome::Done;
@@ -223,8 +276,9 @@ inline bool SimulatedLane::step(Random& random) {
 class SimulatedPair {
   public:
     SimulatedPair(std::uint64_t seed, const PairOptions& options)
-        : random(seed), options_(options), ends{SimulatedEnd(random, options_),
-                                                SimulatedEnd(random, options_)} {
+        : random(seed),
+          options_(options),
+          ends{SimulatedEnd(random, options_), SimulatedEnd(random, options_)} {
         ends[0].lane.other = &ends[1].lane;
         ends[1].lane.other = &ends[0].lane;
         ends[0].open();
@@ -242,9 +296,17 @@ class SimulatedPair {
     }
     /// Until nothing moves any more.
     void settle() {
-        for (int quiet = 0; quiet < 200;)
+        std::size_t steps = 0;
+        for (int quiet = 0; quiet < 200 && steps < 10'000'000; ++steps)
             quiet = step() ? 0 : quiet + 1;
     }
+    /// The connection breaks; the ends have not noticed yet.
+    void cut() {
+        for (SimulatedEnd& end : ends)
+            end.lane.cut();
+    }
+
+    [[nodiscard]] const PairOptions& options() const noexcept { return options_; }
 
     Random random;
 

@@ -89,8 +89,8 @@ class Side {
         check(fi_enable(opened), "fi_enable");
     }
 
-    Open<fid_eq> eq;
     std::unique_ptr<Node> node;
+    Open<fid_eq> eq;
     Open<fid_pep> pep;
 };
 

@@ -60,6 +60,8 @@ TEST(Info, RegionModesFollowTheCaller) {
     hints->domain_attr->mr_mode = FI_MR_BASIC;
     EXPECT_EQ(ask(hints.get(), FI_VERSION(1, 4))->domain_attr->mr_mode, FI_MR_BASIC);
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+    EXPECT_EQ(ask(hints.get())->domain_attr->mr_mode, 0) << "who takes all gets the simplest";
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     EXPECT_EQ(ask(hints.get())->domain_attr->mr_mode,
               FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
     hints->domain_attr->mr_mode = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One buffer for many messages.
 #include <cstring>
+#include <deque>
 
 #include "ofi/harness.hpp"
 
@@ -18,7 +19,10 @@ void post(Node& node, std::vector<char>& buffer, void* context) {
     check(fi_recvmsg(node.ep.get(), &message, FI_MULTI_RECV | FI_COMPLETION), "fi_recvmsg");
 }
 
-void send(Pair& pair, const std::vector<char>& text) {
+void send(Pair& pair, const std::vector<char>& given) {
+    // What is under way needs its memory, also when the test has gone on.
+    static std::deque<std::vector<char>> kept;
+    const std::vector<char>& text = kept.emplace_back(given);
     until_taken(
         pair.a, &pair.b,
         [&] { return fi_send(pair.a.ep.get(), text.data(), text.size(), nullptr, 0, nullptr); },

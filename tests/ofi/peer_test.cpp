@@ -25,8 +25,8 @@ class Peer {
         posix_spawn_file_actions_t actions;
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], 1);
-        const char* program = std::getenv("VIA_TEST_OFI_PEER");
-        if (program == nullptr) throw std::runtime_error("VIA_TEST_OFI_PEER is not set");
+        const char* program = std::getenv("OFI_TEST_PEER");
+        if (program == nullptr) throw std::runtime_error("OFI_TEST_PEER is not set");
         char* arguments[] = {const_cast<char*>(program), nullptr};
         const int spawned = posix_spawn(&pid_, program, &actions, nullptr, arguments, environ);
         posix_spawn_file_actions_destroy(&actions);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages with tags: matching, looking before receiving, cancelling, buffers that are too short.
 #include <cstring>
+#include <deque>
 
 #include "ofi/harness.hpp"
 
@@ -8,8 +9,11 @@ using namespace ofi_test;
 
 namespace {
 
-void send(Node& from, Node& to, std::uint64_t tag, const std::vector<char>& text,
+void send(Node& from, Node& to, std::uint64_t tag, const std::vector<char>& given,
           fi_addr_t peer = 0) {
+    // What is under way needs its memory, also when the test has gone on.
+    static std::deque<std::vector<char>> kept;
+    const std::vector<char>& text = kept.emplace_back(given);
     until_taken(
         from, &to,
         [&] {

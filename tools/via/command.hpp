@@ -24,6 +24,7 @@ void add_window_command(CLI::App& app, int& status);
 void add_info_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);
 void add_stat_command(CLI::App& app, int& status);
+void add_protocols_command(CLI::App& app, int& status);
 void add_links_command(CLI::App& app, int& status);
 void add_agent_command(CLI::App& app, int& status);
 void add_demo_command(CLI::App& app, int& status);

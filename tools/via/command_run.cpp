@@ -291,8 +291,7 @@ void add_run_command(CLI::App& app, int& status) {
                      "What carries the messages: via, or for comparison vader or tcp")
         ->capture_default_str();
     command->add_option("--mca", options->settings, "A parameter of Open MPI, NAME=VALUE")
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
     command->add_flag("--explain", options->explain, "Only print the command that would be run");
     command->add_flag("-q,--quiet", options->quiet, "Do not say what was set");
     // What follows the program's name belongs to the program.

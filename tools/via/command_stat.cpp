@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "command.hpp"
 #include "counters_snapshot.hpp"
+#include "message_report.hpp"
 #include "process_watch.hpp"
 #include "readable.hpp"
 #include "terminal.hpp"
@@ -32,6 +33,7 @@ struct Options {
 /// One process now and, if it was there before, what it did since.
 struct Process : WatchedProcess {
     std::optional<Rates> total_rates;
+    std::optional<MessageRates> message_rates;
     std::map<std::size_t, Rates> vi_rates;  ///< by slot
 };
 
@@ -40,6 +42,7 @@ void add_rates(Process& process) {
     const CountersSnapshot& before = *process.before;
     const std::int64_t span = process.counters.taken_monotonic_ns - before.taken_monotonic_ns;
     process.total_rates = rates_between(before.totals, process.counters.totals, span);
+    process.message_rates = rates_between(before.messages, process.counters.messages, span);
     for (const ViSnapshot& vi : process.counters.vis) {
         const auto same =
             std::find_if(before.vis.begin(), before.vis.end(),
@@ -58,7 +61,7 @@ class Watch {
         if (!seen) return std::move(seen).error();
         std::vector<Process> processes;
         for (WatchedProcess& one : seen.value()) {
-            Process process{std::move(one), {}, {}};
+            Process process{std::move(one), {}, {}, {}};
             add_rates(process);
             processes.push_back(std::move(process));
         }
@@ -143,6 +146,8 @@ std::string details(const Process& process) {
         short_number(totals.rdma_bytes), short_number(totals.big_ring_posts),
         short_number(totals.big_ring_refills), short_number(totals.wakes_sent),
         short_number(totals.completed_in_error));
+
+    text += describe_messages(process.counters.messages, process.message_rates);
 
     TextTable table;
     table.add_column("VI");
@@ -241,6 +246,8 @@ nlohmann::json as_json(const Process& process) {
     object["started_unix_s"] = process.counters.started_wall_ns / 1'000'000'000;
     object["totals"] = vi_json(process.counters.totals);
     if (process.total_rates) object["rates"] = rates_json(*process.total_rates);
+    if (process.counters.messages.present())
+        object["messages"] = messages_json(process.counters.messages, process.message_rates);
     object["vis"] = nlohmann::json::array();
     for (const ViSnapshot& vi : process.counters.vis) {
         nlohmann::json entry = vi_json(vi);

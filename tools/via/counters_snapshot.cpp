@@ -73,6 +73,35 @@ ViSnapshot copy_vi(const base::ViCounters& vi, std::size_t slot) {
     return copy;
 }
 
+MessageSnapshot copy_messages(const base::MessageCounters& messages) {
+    MessageSnapshot copy;
+    for (std::size_t protocol = 0; protocol < base::message_protocols; ++protocol)
+        copy_counters(messages.sent[protocol], copy.sent[protocol]);
+    copy.received = messages.received.get();
+    copy.unexpected = messages.unexpected.get();
+    copy.noops_sent = messages.noops_sent.get();
+    copy.noops_received = messages.noops_received.get();
+    copy.credit_stalls = messages.credit_stalls.get();
+    copy.starvations = messages.starvations.get();
+    copy.fallbacks = messages.fallbacks.get();
+    copy.copies = messages.copies.get();
+    copy.copied_bytes = messages.copied_bytes.get();
+    copy.remote_operations = messages.remote_operations.get();
+    copy.devices = messages.devices.get();
+    copy.unexpected_now = messages.unexpected_now.get();
+    copy.vbufs_in_use = messages.vbufs_in_use.get();
+    copy.vbuf_regions = messages.vbuf_regions.get();
+    copy.registered_bytes = messages.registered_bytes.get();
+    copy.registration_hits = messages.registration_hits.get();
+    copy.registration_misses = messages.registration_misses.get();
+    copy.registration_refused = messages.registration_refused.get();
+    copy.registration_evicted = messages.registration_evicted.get();
+    copy.connections_in_host = messages.connections_in_host.get();
+    copy.connections_between_hosts = messages.connections_between_hosts.get();
+    copy.least_credits = messages.least_credits.get();
+    return copy;
+}
+
 LinkSnapshot copy_link(const base::LinkRecord& link, std::size_t slot) {
     LinkSnapshot copy;
     copy.slot = slot;
@@ -182,6 +211,7 @@ base::Result<CountersSnapshot> read_counters(const base::UniqueFd& file) {
     snapshot.pid = page->pid.load(std::memory_order_relaxed);
     snapshot.program = copy_text(page->program);
     snapshot.started_wall_ns = page->started_wall_ns.load(std::memory_order_relaxed);
+    snapshot.messages = copy_messages(page->messages);
     if (slots > 0) snapshot.totals = copy_vi(page->vis[0], 0);
     for (std::size_t slot = 1; slot < slots; ++slot) {
         if (page->vis[slot].in_use.get() == 0) continue;
@@ -219,6 +249,55 @@ Rates rates_between(const ViSnapshot& before, const ViSnapshot& after, std::int6
         rates.received_messages += rates.received_by_path[path];
     }
     return rates;
+}
+
+std::uint64_t MessageSnapshot::all_sent() const {
+    std::uint64_t sum = 0;
+    for (const auto& sizes : sent)
+        sum = std::accumulate(sizes.begin(), sizes.end(), sum);
+    return sum;
+}
+
+double MessageRates::all_sent() const {
+    double sum = 0;
+    for (const auto& sizes : sent)
+        sum = std::accumulate(sizes.begin(), sizes.end(), sum);
+    return sum;
+}
+
+MessageRates rates_between(const MessageSnapshot& before, const MessageSnapshot& after,
+                           std::int64_t nanoseconds) {
+    MessageRates rates;
+    if (nanoseconds <= 0) return rates;
+    rates.seconds = static_cast<double>(nanoseconds) / 1e9;
+    for (std::size_t protocol = 0; protocol < base::message_protocols; ++protocol)
+        for (std::size_t size = 0; size < base::message_size_classes; ++size)
+            rates.sent[protocol][size] =
+                rate(before.sent[protocol][size], after.sent[protocol][size], rates.seconds);
+    rates.received = rate(before.received, after.received, rates.seconds);
+    rates.unexpected = rate(before.unexpected, after.unexpected, rates.seconds);
+    rates.noops_sent = rate(before.noops_sent, after.noops_sent, rates.seconds);
+    rates.noops_received = rate(before.noops_received, after.noops_received, rates.seconds);
+    rates.credit_stalls = rate(before.credit_stalls, after.credit_stalls, rates.seconds);
+    rates.copied_bytes = rate(before.copied_bytes, after.copied_bytes, rates.seconds);
+    rates.remote_operations =
+        rate(before.remote_operations, after.remote_operations, rates.seconds);
+    return rates;
+}
+
+std::string_view message_size_class_name(std::size_t size_class) {
+    static_assert(base::message_size_class(64) == 1 && base::message_size_class(512) == 2 &&
+                  base::message_size_class(4096) == 3 && base::message_size_class(32768) == 4 &&
+                  base::message_size_class(262144) == 5 && base::message_size_class(2097152) == 6);
+    constexpr std::array<std::string_view, base::message_size_classes> names{
+        "0", "1-64", "65-512", "-4k", "-32k", "-256k", "-2m", "more"};
+    return size_class < names.size() ? names[size_class] : "?";
+}
+
+std::string_view message_protocol_name(std::size_t protocol) {
+    constexpr std::array<std::string_view, base::message_protocols> names{"eager", "r3", "rget",
+                                                                          "rput"};
+    return protocol < names.size() ? names[protocol] : "?";
 }
 
 std::string_view vi_state_name(std::uint64_t state) {

@@ -77,6 +77,38 @@ struct LinkChangeSnapshot {
     std::string text;  ///< which link
 };
 
+/// The message layer of a process, under MPI and libfabric.
+struct MessageSnapshot {
+    std::array<std::array<std::uint64_t, base::message_size_classes>, base::message_protocols>
+        sent{};
+    std::uint64_t received = 0;
+    std::uint64_t unexpected = 0;
+    std::uint64_t noops_sent = 0;
+    std::uint64_t noops_received = 0;
+    std::uint64_t credit_stalls = 0;
+    std::uint64_t starvations = 0;
+    std::uint64_t fallbacks = 0;
+    std::uint64_t copies = 0;
+    std::uint64_t copied_bytes = 0;
+    std::uint64_t remote_operations = 0;
+    std::uint64_t devices = 0;
+    std::uint64_t unexpected_now = 0;
+    std::uint64_t vbufs_in_use = 0;
+    std::uint64_t vbuf_regions = 0;
+    std::uint64_t registered_bytes = 0;
+    std::uint64_t registration_hits = 0;
+    std::uint64_t registration_misses = 0;
+    std::uint64_t registration_refused = 0;
+    std::uint64_t registration_evicted = 0;
+    std::uint64_t connections_in_host = 0;
+    std::uint64_t connections_between_hosts = 0;
+    std::uint64_t least_credits = 0;
+
+    /// Has the process one?
+    [[nodiscard]] bool present() const { return devices != 0; }
+    [[nodiscard]] std::uint64_t all_sent() const;
+};
+
 struct CountersSnapshot {
     std::int32_t pid = 0;
     std::string program;
@@ -84,6 +116,7 @@ struct CountersSnapshot {
     std::int64_t taken_monotonic_ns = 0;
     std::vector<ViSnapshot> vis;  ///< those in use
     ViSnapshot totals;            ///< those in use and those that are gone
+    MessageSnapshot messages;
     std::vector<ErrorSnapshot> errors;
     std::vector<LinkSnapshot> links;               ///< those in use
     std::vector<LinkChangeSnapshot> link_changes;  ///< the last ones, oldest first
@@ -111,6 +144,28 @@ struct Rates {
 [[nodiscard]] Rates rates_between(const ViSnapshot& before, const ViSnapshot& after,
                                   std::int64_t nanoseconds);
 
+/// What the message layer did between two snapshots, a second.
+struct MessageRates {
+    double seconds = 0;
+    std::array<std::array<double, base::message_size_classes>, base::message_protocols> sent{};
+    double received = 0;
+    double unexpected = 0;
+    double noops_sent = 0;
+    double noops_received = 0;
+    double credit_stalls = 0;
+    double copied_bytes = 0;
+    double remote_operations = 0;
+
+    [[nodiscard]] double all_sent() const;
+};
+
+[[nodiscard]] MessageRates rates_between(const MessageSnapshot& before,
+                                         const MessageSnapshot& after, std::int64_t nanoseconds);
+
+/// "0", "1-64", ..., "-2m" (up to), "more".
+[[nodiscard]] std::string_view message_size_class_name(std::size_t size_class);
+/// In the order of the counters: "eager", "r3", "rget", "rput".
+[[nodiscard]] std::string_view message_protocol_name(std::size_t protocol);
 [[nodiscard]] std::string_view vi_state_name(std::uint64_t state);
 [[nodiscard]] std::string_view reliability_name(std::uint64_t bit);
 [[nodiscard]] std::string_view link_state_name(std::uint64_t state);

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     add_pingpong_command(app, status);
     add_window_command(app, status);
     add_stat_command(app, status);
+    add_protocols_command(app, status);
     add_links_command(app, status);
     add_config_command(app, status);
     add_agent_command(app, status);

@@ -37,16 +37,19 @@ void NetPollGroup::leave(NetEndpoint& endpoint) {
 }
 
 void NetPollGroup::connected(NetEndpoint& endpoint) {
+    live_members_.fetch_add(1, std::memory_order_release);
     if (const int epoll = epoll_.load(std::memory_order_acquire); epoll >= 0)
         endpoint.watch_in(epoll, true);
 }
 
 void NetPollGroup::disconnected(NetEndpoint& endpoint) {
+    live_members_.fetch_sub(1, std::memory_order_relaxed);
     if (const int epoll = epoll_.load(std::memory_order_acquire); epoll >= 0)
         endpoint.watch_in(epoll, false);
 }
 
 bool NetPollGroup::poll() {
+    if (live_members_.load(std::memory_order_relaxed) == 0) return false;
     const std::lock_guard guard(mutex_);
     const bool all = members_.size() <= few || !asks_kernel() || ++polls_ % sweep_interval == 0;
     bool any = false;

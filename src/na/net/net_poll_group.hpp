@@ -37,6 +37,7 @@ class NetPollGroup final : public PollGroup {
     /// Held while owners are called, so that no endpoint goes meanwhile.
     std::mutex mutex_;
     std::vector<NetEndpoint*> members_;
+    std::atomic<std::uint32_t> live_members_{0};  ///< none: nothing to look at, and no lock needed
     std::uint32_t polls_ = 0;
 };
 

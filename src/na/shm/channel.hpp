@@ -142,12 +142,17 @@ class ChannelWriter {
 
     void publish(FrameKind kind, std::uint8_t flags, const void* payload,
                  std::uint32_t payload_bytes, std::uint32_t argument) noexcept {
-        const std::uint32_t cells = cells_for(payload_bytes);
+        std::uint32_t cells = cells_for(payload_bytes);
         // Everything written before (data in the byte ring, RDMA) comes before the frame.
         std::atomic_thread_fence(std::memory_order_release);
         const auto* from = static_cast<const std::byte*>(payload);
         Cell* cell = current_;
-        if (cells != 1) store_further_cells(cell, from, payload_bytes);
+        if (cells != 1) {
+            // What is left of the line behind it is too short for another of its length. The frame
+            // takes it, or the receiver would have to look at this line again to find it padded.
+            if (line_cells - cell_ < 2 * cells) cells = line_cells - cell_;
+            store_further_cells(cell, from, payload_bytes, cells);
+        }
         std::uint64_t first = 0;
         if (payload_bytes >= first_cell_payload) [[likely]]
             std::memcpy(&first, from, first_cell_payload);
@@ -200,8 +205,10 @@ class ChannelWriter {
         current_ = &direction_.lines[line_ & line_mask_].cells[0];
         if ((line_ & line_mask_) == 0) lap_ = !lap_;
     }
-    void store_further_cells(Cell* cell, const std::byte* from, std::uint32_t bytes) noexcept {
+    void store_further_cells(Cell* cell, const std::byte* from, std::uint32_t bytes,
+                             std::uint32_t cells) noexcept {
         const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, lap_);
+        const Cell* end = cell + cells;
         for (std::uint32_t at = first_cell_payload; at < bytes; at += further_cell_payload) {
             std::uint64_t words[2] = {0, 0};
             const std::uint32_t left = bytes - at;
@@ -214,6 +221,8 @@ class ChannelWriter {
             base::store_together(cell->payload, cell->header, words[0],
                                  (words[1] & payload_of_tagged_word) | tag);
         }
+        while (++cell != end)
+            cell->header.store(tag, std::memory_order_relaxed);
     }
     /// Every cell is written in every lap, so that none looks new two laps later.
     void pad_line() noexcept {
