@@ -85,6 +85,8 @@ class Conversation final : public Source {
         return first_pending_ != nullptr || first_reply_ != nullptr || !control_.empty() ||
                !streams_.empty() || !transfers_.empty();
     }
+    /// Has it messages that the program was told are done, or answers to the peer, that are not?
+    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_under_way_ != 0; }
     /// Orders of the program that are not done.
     [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
     [[nodiscard]] const CreditAccount& credits() const noexcept { return credits_; }
@@ -98,6 +100,7 @@ class Conversation final : public Source {
         Streaming,  ///< R3
         Writing,    ///< RPUT
         Awaiting,   ///< all is sent; Delivered or the answer is missing
+        Answered,   ///< the answer is announced and on its way
     };
     struct SendRecord {
         OrderId id = 0;
@@ -195,6 +198,15 @@ class Conversation final : public Source {
         std::uint32_t handle;
     };
 
+    /// What a peer's packets can make us keep, beyond the window. Its own orders bound that: a peer
+    /// whose program has so many of them open at once would be out of memory before we are.
+    static constexpr std::size_t most_owed = std::size_t{1} << 20;
+    static constexpr std::size_t most_owed_bytes = std::size_t{1} << 28;
+    [[nodiscard]] bool owes_too_much() const noexcept {
+        return control_.size() >= most_owed || listed_ >= most_owed || replies_under_way_ >= most_owed ||
+               reply_bytes_ >= most_owed_bytes;
+    }
+
     // Sending (conversation_send.cpp).
     [[nodiscard]] bool send_eager_now(const SendOrder& order, std::uint64_t bytes);
     [[nodiscard]] Posted send_later(const SendOrder& order, std::uint64_t bytes);
@@ -269,6 +281,9 @@ class Conversation final : public Source {
     RecordTable<ReceiveRecord> receives_{receive_id_bit};
     SendRecord* first_pending_ = nullptr;
     SendRecord* last_pending_ = nullptr;
+    std::size_t promised_ = 0;     ///< injected messages and words that are not done
+    std::size_t listed_ = 0;       ///< messages in the receive queue that hold no vbuf
+    std::size_t reply_bytes_ = 0;  ///< that answers to the peer's reads and atomics keep
     /// Answers to reads of the peer. They wait for none of our own orders: a fence on either side
     /// may be waiting for them.
     SendRecord* first_reply_ = nullptr;

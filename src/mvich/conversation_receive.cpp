@@ -102,7 +102,9 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
     // It is here, and that is all that the sender wants to know.
     if (wants_delivered) answer(packet.id, Status::Ok);
     if (packet.head.bytes == 0) {
+        if (listed_ >= most_owed) return Arrival::Broken;
         around_.receives->add(message);
+        ++listed_;
         credits_.released();
         return Arrival::Taken;
     }
@@ -119,14 +121,14 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
 }
 
 Conversation::Arrival Conversation::other_packet(const Packet& packet, Vbuf* vbuf) {
-    if (!open_) return Arrival::Broken;
+    if (!open_ || owes_too_much()) return Arrival::Broken;
     if (packet.kind() == PacketKind::Eager && packet.message_class() <= MessageClass::Tagged)
         return eager_message(packet, vbuf);
     credits_.granted(packet.head.credits);
     if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
+    if (credits_.peer_has() == 0) return Arrival::Broken;
     credits_.arrived();
     credits_.released();  // nothing of what follows stays in its vbuf
-    if (credits_.overdrawn()) return Arrival::Broken;
     bool good = true;
     switch (packet.kind()) {
         case PacketKind::Eager:
@@ -246,6 +248,7 @@ bool Conversation::take_request(const Packet& packet) {
     message.address = packet.address;
     message.handle = packet.handle;
     around_.receives->add(message);
+    ++listed_;
     return true;
 }
 
@@ -262,6 +265,7 @@ void Conversation::receive(const UnexpectedMessage& message, PostedReceive& rece
         message.address,
         message.handle};
     if (message.protocol != Protocol::Eager) {
+        --listed_;
         ReceiveRecord& record = receives_.make();
         record.receive = &receive;
         begin_receive(announcement, record);
@@ -272,6 +276,7 @@ void Conversation::receive(const UnexpectedMessage& message, PostedReceive& rece
 }
 
 void Conversation::discard(const UnexpectedMessage& message) {
+    if (message.vbuf == nullptr) --listed_;
     if (message.protocol != Protocol::Eager) {
         if (lost_) return;
         control_.push_back({PacketKind::Finish, message.id});
@@ -376,7 +381,8 @@ bool Conversation::take_ok_to_send(const Packet& packet) {
 
 bool Conversation::take_data(const Packet& packet) {
     ReceiveRecord* record = receives_.find(packet.head.word);
-    if (record == nullptr || packet.offset != record->received ||
+    if (record == nullptr || record->protocol == Protocol::Rget ||
+        packet.offset != record->received ||
         packet.payload.size() > record->agreed - record->received || packet.payload.empty())
         return false;
     record->pieces.scatter(record->base + packet.offset, packet.payload);
@@ -409,7 +415,9 @@ bool Conversation::take_delivered(const Packet& packet) {
     SendRecord* record = sends_.find(packet.head.word);
     // A peer that refuses a write may do so before it has seen the data.
     if (record == nullptr || !record->answered || record->state == SendState::Pending) return false;
-    if (record->state == SendState::Writing) return false;
+    if (record->state == SendState::Writing || record->state == SendState::Answered) return false;
+    // What was asked for comes in an answer of its own, or not at all.
+    if (record->wanted != 0 && packet.status == Status::Ok) return false;
     finish_send(*record, packet.status);
     return true;
 }

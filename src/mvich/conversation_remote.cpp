@@ -70,6 +70,7 @@ Posted Conversation::remote(const RemoteOrder& order) {
         record.pieces.assign({&piece, 1});
     }
     if (inject) ++injected_pending_;
+    if (record.silent) ++promised_;
     append(record);
     return record.silent ? Posted::Done : Posted::UnderWay;
 }
@@ -157,6 +158,7 @@ void Conversation::take_read(const Packet& packet) {
     // A later write must not change what a small read returns: it is read now.
     if (packet.total <= eager_limit_ && packet.total != 0) {
         record.copy.resize(packet.total);
+        reply_bytes_ += packet.total;
         pieces.gather(0, record.copy);
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
@@ -214,6 +216,7 @@ void Conversation::take_atomic(const Packet& packet) {
         SendRecord& record = make_reply(packet.id);
         record.copy = std::move(before);
         record.total = record.copy.size();
+        reply_bytes_ += record.total;
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
     }
@@ -235,6 +238,7 @@ bool Conversation::take_reply(const Packet& packet) {
         finish_send(*own, Status::Ok);
         return true;
     }
+    own->state = SendState::Answered;
     ReceiveRecord& record = receives_.make();
     record.read = own->id;
     record.pieces.assign(own->results.pieces());

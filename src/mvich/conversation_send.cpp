@@ -101,6 +101,7 @@ Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
         const iovec piece{record.copy.data(), record.copy.size()};
         record.pieces.assign({&piece, 1});
         ++injected_pending_;
+        if (record.silent) ++promised_;
     }
     append(record);
     return record.silent ? Posted::Done : Posted::UnderWay;
@@ -119,6 +120,7 @@ base::Result<void> Conversation::say(std::span<const std::byte> word) {
     record.total = word.size();
     const iovec piece{record.copy.data(), record.copy.size()};
     record.pieces.assign({&piece, 1});
+    ++promised_;
     append(record);
     return {};
 }
@@ -437,8 +439,13 @@ void Conversation::finish_send(SendRecord& record, Status status) {
     completion.cookie = record.cookie;
     completion.source = peer;
     completion.length = record.total + record.wanted;
-    if (status != Status::Ok) std::erase(streams_, &record);
-    if (record.message_class == MessageClass::ReadReply) --replies_under_way_;
+    if (record.state == SendState::Streaming) std::erase(streams_, &record);
+    if (record.message_class == MessageClass::ReadReply) {
+        --replies_under_way_;
+        reply_bytes_ -= record.copy.size();
+    } else if (silent) {
+        --promised_;
+    }
     sends_.give_back(record);
     if (!silent) around_.listener->done(completion);
 }

@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint32_t completion_entries = 1024;
 /// Completions handled in one call: enough for a stream, few enough to return soon.
 constexpr int completions_per_progress = 32;
+/// Everything that was there is seen in so many calls, whatever comes meanwhile.
+constexpr std::uint32_t most_rounds_before_end = completion_entries / completions_per_progress;
 /// Empty calls in a row before the core is offered to others, and how often from then on.
 constexpr std::uint32_t polls_between_rests = 32;
 constexpr std::uint32_t most_polls_before_rest = 1024;
@@ -72,6 +74,7 @@ base::Result<void> DeviceParts::start() {
     registrations_ = std::make_unique<RegistrationCache>(
         *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
     connector_ = std::make_unique<Connector>(*this);
+    if (auto started = connector_->start(); !started) return started;
     gauges_ = std::make_unique<GaugeShare>(counters());
     local_host_ = std::make_unique<ka::LocalHost>(0);
     // The address by which other hosts know this one, or the loopback's if there is none.
@@ -197,6 +200,7 @@ bool DeviceParts::flush_touched() {
 
 void DeviceParts::end_broken() {
     any_broken_.store(false, std::memory_order_relaxed);
+    rounds_before_end_ = 0;
     for (EndpointParts* endpoint : endpoints_)
         endpoint->end_broken();
 }
@@ -205,7 +209,12 @@ bool DeviceParts::progress_locked(bool by_program) {
     events_ = false;
     poll_lanes(by_program);
     ua::CompletionEntry entry;
-    for (int i = 0; i < completions_per_progress && cq_->pop(entry); ++i) {
+    bool all_seen = false;
+    for (int i = 0; i < completions_per_progress; ++i) {
+        if (!cq_->pop(entry)) {
+            all_seen = true;
+            break;
+        }
         events_ = true;
         const auto found = lanes_.find(entry.vi);
         if (found == lanes_.end()) continue;  // closed meanwhile
@@ -214,8 +223,9 @@ bool DeviceParts::progress_locked(bool by_program) {
     bool moved = events_;
     if (!touched_.empty()) [[unlikely]]
         moved = flush_touched() || moved;
+    // What came before a connection broke is taken first.
     if (any_broken_.load(std::memory_order_acquire)) [[unlikely]] {
-        end_broken();
+        if (all_seen || ++rounds_before_end_ > most_rounds_before_end) end_broken();
         moved = true;
     }
     if (!moved) return false;
@@ -420,7 +430,11 @@ Device::~Device() = default;
 
 base::Result<std::shared_ptr<Device>> Device::open() {
     auto parts = DeviceParts::open();
-    if (!parts) return std::move(parts).error();
+    if (!parts) {
+        // Whoever asked for it may not be able to show the reason.
+        base::log(base::LogLevel::Error, "no device for messages: " + parts.error().sentence);
+        return std::move(parts).error();
+    }
     return std::shared_ptr<Device>(new Device(std::move(parts).value()));
 }
 

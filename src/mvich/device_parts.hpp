@@ -91,8 +91,12 @@ class DeviceParts final : public Registrar {
     bool serve();
     /// Any thread, any lock.
     void note_broken() noexcept { any_broken_.store(true, std::memory_order_release); }
-    /// Lanes that are closed; destroyed without the lock.
-    void retire(std::unique_ptr<ViLane> lane) { retired_.push_back(std::move(lane)); }
+    /// Lanes that are closed. They are destroyed without the lock, by the connector's thread: the
+    /// service thread, which may be the one that found their end, would wait for itself.
+    void retire(std::unique_ptr<ViLane> lane) {
+        retired_.push_back(std::move(lane));
+        connector_->tidy();
+    }
     void destroy_retired();
 
     // Registrar.
@@ -134,6 +138,7 @@ class DeviceParts final : public Registrar {
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
+    std::uint32_t rounds_before_end_ = 0;
     bool events_ = false;  ///< since the last progress
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;

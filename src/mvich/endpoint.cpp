@@ -16,6 +16,8 @@ namespace {
 /// How long a closing endpoint waits until what it was given has gone.
 constexpr std::uint64_t drain_milliseconds = 2000;
 constexpr std::uint64_t accept_milliseconds = 5000;
+/// When the agent can not be asked, which passes.
+constexpr auto between_waits = std::chrono::milliseconds(5);
 
 /// Reserves the port on this host, for all of its addresses.
 base::Result<base::UniqueFd> reserve_port(std::uint16_t& port) {
@@ -76,123 +78,138 @@ base::Result<void> EndpointParts::start(const HostPort& wanted) {
         const base::BiasedGuard guard(device_.lock());
         device_.add(*this);
     }
-    listener_ = quiet_thread([this] { listen(); });
+    auto thread = quiet_thread([this] { listen(); });
+    if (!thread) {
+        const base::BiasedGuard guard(device_.lock());
+        device_.remove(*this);
+        return std::move(thread).error();
+    }
+    listener_ = std::move(thread).value();
     return {};
 }
 
 /// Accepts those who ask for a connection.
 void EndpointParts::listen() {
-    ua::Nic& nic = device_.nic();
+    na::NicAgent& agent = device_.nic().device();
     const ka::NetAddress local = listener_address(device_, name_);
     while (!closing_.load()) {
-        ka::IncomingRequest request;
-        auto asked = nic.connect_wait(local, base::Deadline::never(), request);
-        if (!asked) {
+        auto request = agent.connect_wait(local, base::Deadline::never(), this);
+        if (!request) {
             if (closing_.load()) break;
-            if (asked.error().code != base::Code::InvalidArgument)
-                base::log(base::LogLevel::Warning,
-                          "waiting for connections: " + asked.error().sentence);
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            base::log(base::LogLevel::Warning,
+                      "waiting for connections: " + request.error().sentence);
+            std::this_thread::sleep_for(between_waits);
             continue;
         }
-        const auto name = requester_name(request.remote);
-        std::unique_ptr<ViLane> lane;
+        const auto name = requester_name(request.value().remote);
         bool wanted = name.has_value();
         if (wanted) {
             const base::BiasedGuard guard(device_.lock());
             wanted = !closing_.load() && may_accept(*name);
         }
-        if (!wanted) {
-            [[maybe_unused]] auto rejected = nic.device().connect_reject(request.request);
-            nic.drop_request(asked.value());
-            continue;
+        if (wanted)
+            accept(request.value(), *name);
+        else [[maybe_unused]]
+            auto rejected = agent.connect_reject(request.value().request);
+    }
+    listener_ended_.store(true);
+}
+
+void EndpointParts::accept(const ka::IncomingRequest& request, const HostPort& name) {
+    auto lane = std::make_unique<ViLane>(device_);
+    auto done = lane->create();
+    if (done)
+        done = lane->vi().connect_accept(lane->handle(), request,
+                                         base::Deadline::after_milliseconds(accept_milliseconds));
+    else [[maybe_unused]]
+        auto rejected = device_.nic().device().connect_reject(request.request);
+    {
+        const base::BiasedGuard guard(device_.lock());
+        if (done && !closing_.load()) {
+            accepted(name, std::move(lane));
+        } else {
+            lane->close();
+            device_.retire(std::move(lane));
+            not_accepted(name);
         }
-        lane = std::make_unique<ViLane>(device_);
-        auto done = lane->create();
-        if (done)
-            done = lane->vi().connect_accept(
-                lane->handle(), request, base::Deadline::after_milliseconds(accept_milliseconds));
-        else
-            [[maybe_unused]] auto rejected = nic.device().connect_reject(request.request);
-        nic.drop_request(asked.value());
+    }
+    if (!done)
+        base::log(base::LogLevel::Info, "a connection from " + readable(name) +
+                                            " did not come about: " + done.error().sentence);
+}
+
+/// Has everything gone that the program was told is done? What waits for a peer that does not
+/// answer, and what waits for a connection, may be such.
+bool EndpointParts::drained() const {
+    for (const auto& [key, connection] : connections_) {
+        const Conversation& conversation = connection->conversation;
+        if (conversation.is_lost()) continue;
+        if (conversation.has_promised()) return false;
+        if (connection->lane != nullptr &&
+            (conversation.has_unsent() || connection->lane->sends_under_way() != 0))
+            return false;
+    }
+    return true;
+}
+
+void EndpointParts::drain() {
+    const base::Deadline deadline = base::Deadline::after_milliseconds(drain_milliseconds);
+    while (!deadline.expired()) {
+        const std::uint64_t seen = device_.tidings();
         {
             const base::BiasedGuard guard(device_.lock());
-            if (done && !closing_.load()) {
-                accepted(*name, std::move(lane));
-            } else {
-                not_accepted(*name);
-                lane->close();
-                device_.retire(std::move(lane));
-            }
+            if (drained()) return;
+            if (device_.progress_locked()) continue;
         }
-        if (!done)
-            base::log(base::LogLevel::Info, "a connection from " + readable(*name) +
-                                                " did not come about: " + done.error().sentence);
-        device_.destroy_retired();
+        // Room that a peer makes rings no bell.
+        device_.wait(base::Deadline::after_milliseconds(1), seen);
     }
+    base::log(base::LogLevel::Warning, "endpoint " + readable(name_) +
+                                           " is closed though not everything was sent: a peer "
+                                           "has taken nothing for two seconds");
+}
+
+void EndpointParts::end_listener() {
+    closing_.store(true);
+    // A wait that has not begun yet can not be cancelled: once more, until the thread has ended.
+    while (!listener_ended_.load()) {
+        device_.nic().device().cancel_waits(this);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    listener_.join();
 }
 
 void EndpointParts::close() {
-    if (closing_.load() || !listener_.joinable()) return;
-    // What was accepted from the program goes out first.
-    const base::Deadline deadline = base::Deadline::after_milliseconds(drain_milliseconds);
-    for (;;) {
-        bool drained = true;
-        {
-            const base::BiasedGuard guard(device_.lock());
-            device_.progress_locked();
-            for (const auto& [name, connection] : connections_) {
-                // Also what waits for a connection that is being made.
-                if (connection->conversation.is_lost()) continue;
-                drained = drained && !connection->conversation.has_unsent() &&
-                          (connection->lane == nullptr ||
-                           connection->lane->sends_under_way() == 0);
-            }
-        }
-        if (drained || deadline.expired()) break;
-        std::this_thread::yield();
-    }
-    closing_.store(true);
-    std::atomic<bool> ended{false};
-    // A wait that has not begun yet can not be cancelled: until the thread has seen it.
-    std::thread joiner([&] {
-        listener_.join();
-        ended.store(true);
-    });
-    while (!ended.load()) {
-        device_.nic().device().cancel_waits(&device_.nic());
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    joiner.join();
+    if (!listener_.joinable()) return;
+    drain();
+    end_listener();
     device_.connector().forget(*this);
     {
         const base::BiasedGuard guard(device_.lock());
         device_.remove(*this);
-        for (auto& [name, connection] : connections_)
-            end(*connection, Status::Cancelled);
-        for (auto& connection : others_)
-            end(*connection, Status::Cancelled);
-        // Receives that still wait, and messages that nobody will ask for.
-        for (auto& [name, connection] : connections_)
+        for (auto& [key, connection] : connections_)
             others_.push_back(std::move(connection));
         connections_.clear();
         for (auto& connection : others_)
+            end(*connection, Status::Cancelled);
+        // Messages that nobody will ask for, and receives that still wait.
+        for (auto& connection : others_) {
             receives_->visit_unexpected_of(connection->conversation,
                                            [&](UnexpectedMessage& message) {
                                                connection->conversation.discard(message);
                                                receives_->remove(message);
                                            });
+            if (connection->lane) device_.retire(std::move(connection->lane));
+        }
         if (receives_.use_count() == 1)
             for (const Space space : {Space::Message, Space::Tagged})
                 while (PostedReceive* receive = receives_->first_posted(space)) {
                     receives_->take_out(*receive);
                     receives_->destroy(receive);
                 }
-        for (auto& connection : others_)
-            if (connection->lane) device_.retire(std::move(connection->lane));
+        others_.clear();
     }
     device_.destroy_retired();
-    others_.clear();
 }
 
 /// One name for all that mean the same endpoint: those of this host differ in nothing but the port.
@@ -239,96 +256,116 @@ Conversation* EndpointParts::find_slowly(Peer peer) {
     return &conversation;
 }
 
-/// The connection to a peer, whatever its state; a new one in place of one that is lost.
-Connection& EndpointParts::connection_to(const HostPort& name) {
-    auto& place = connections_[key_of(name)];
-    if (place && place->conversation.is_lost()) {
-        others_.push_back(std::move(place));
-        std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
-    }
-    if (!place) {
-        place = std::make_unique<Connection>(surroundings_, name);
-        place->conversation.peer = number_of(name);
-    }
+Connection& EndpointParts::make(std::unique_ptr<Connection>& place, const HostPort& name) {
+    place = std::make_unique<Connection>(surroundings_, name);
+    place->conversation.peer = number_of(name);
     return *place;
 }
 
-Conversation& EndpointParts::reach(const HostPort& name) {
-    Connection& connection = connection_to(name);
-    if (connection.lane == nullptr && !connection.requested && !connection.accepting)
-        request(connection);
-    return connection.conversation;
-}
-
-void EndpointParts::request(Connection& connection) {
+void EndpointParts::ask(Connection& connection, const HostPort& key) {
     connection.requested = true;
-    device_.connector().request(*this, connection.conversation.name());
+    device_.connector().request(*this, key, connection.conversation.name());
 }
 
-bool EndpointParts::wants(const HostPort& name) {
-    const auto found = connections_.find(key_of(name));
-    return found != connections_.end() && found->second->requested &&
-           found->second->lane == nullptr && !found->second->conversation.is_lost();
-}
-
-void EndpointParts::connected(const HostPort& name, std::unique_ptr<ViLane> lane) {
-    Connection& connection = *connections_.find(key_of(name))->second;
+void EndpointParts::carry(Connection& connection, std::unique_ptr<ViLane> lane) {
     connection.requested = false;
     connection.lane = std::move(lane);
     connection.lane->carry(connection.conversation);
     device_.touch(connection.conversation);
+    // The program may be asleep, or leave everything to the service thread, which hears of what
+    // comes but not of this.
+    device_.progress_locked(false);
+    device_.wake();
     device_.look();
 }
 
-void EndpointParts::not_connected(const HostPort& name, const base::Error& error) {
-    base::log(base::LogLevel::Warning, "no connection from " + readable(name_) + " to " +
-                                           readable(name) + ": " + error.sentence);
-    end(*connections_.find(key_of(name))->second, Status::PeerLost);
+Conversation& EndpointParts::reach(const HostPort& name) {
+    const HostPort key = key_of(name);
+    auto& place = connections_[key];
+    if (place && place->conversation.is_lost()) bury(place);
+    if (!place) ask(make(place, name), key);
+    return place->conversation;
 }
 
+bool EndpointParts::wants(const HostPort& key) {
+    const auto found = connections_.find(key);
+    return found != connections_.end() && found->second->requested &&
+           found->second->lane == nullptr && !found->second->conversation.is_lost();
+}
+
+bool EndpointParts::should_ask(const HostPort& key) {
+    return !connections_.find(key)->second->accepting;
+}
+
+void EndpointParts::connected(const HostPort& key, std::unique_ptr<ViLane> lane) {
+    Connection& connection = *connections_.find(key)->second;
+    carry(connection, std::move(lane));
+}
+
+void EndpointParts::not_connected(const HostPort& key, const base::Error& error) {
+    auto& place = connections_.find(key)->second;
+    base::log(base::LogLevel::Warning, "no connection from " + readable(name_) + " to " +
+                                           readable(place->conversation.name()) + ": " +
+                                           error.sentence);
+    end(*place, Status::PeerLost);
+    bury_lost();
+    device_.wake();
+}
+
+/// Two ends that ask each other must end with one connection, not with two or none. So an end that
+/// accepts does not ask while it does, and an end that has asked accepts only from a smaller name.
 bool EndpointParts::may_accept(const HostPort& name) {
-    if (key_of(name) == key_of(name_)) return true;  // our own request to ourselves
-    Connection& connection = connection_to(name);
-    // It asked before it knew of what we have. Or it is a new one at an old one's address: then what
-    // we have is over, which we hear soon, and it asks again.
-    if (connection.lane != nullptr || connection.accepting) return false;
-    // Both ask: the smaller name's request lives, the other's maker waits for it.
-    if (connection.requested && name_ < name) return false;
-    connection.requested = false;
-    connection.accepting = true;
+    const HostPort key = key_of(name);
+    if (key == key_of(name_)) return true;  // our own request to ourselves
+    auto& place = connections_[key];
+    if (place && place->conversation.is_lost()) bury(place);
+    if (!place) make(place, name);
+    // It asked before it knew of what we have. Or it is a new one at an old one's address: then
+    // what we have is over, which we hear soon, and it asks again.
+    if (place->lane != nullptr || (place->requested && name_ < name)) return false;
+    place->accepting = true;
     return true;
 }
 
-void EndpointParts::not_accepted(const HostPort& name) {
-    const auto found = connections_.find(key_of(name));
-    if (found == connections_.end() || !found->second->accepting) return;
-    found->second->accepting = false;
-    if (found->second->conversation.has_unsent()) {
-        request(*found->second);
+void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane) {
+    const HostPort key = key_of(name);
+    Connection* connection = nullptr;
+    if (key == key_of(name_)) {
+        others_.push_back(nullptr);
+        connection = &make(others_.back(), name);
+    } else {
+        auto& place = connections_[key];
+        if (place && place->conversation.is_lost()) bury(place);
+        connection = place ? place.get() : &make(place, name);
+    }
+    connection->accepting = false;
+    if (connection->lane != nullptr) {
+        lane->close();
+        device_.retire(std::move(lane));
         return;
     }
-    // The next order has to ask for it, which one that finds the conversation by number does not.
-    std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
+    carry(*connection, std::move(lane));
 }
 
-void EndpointParts::accepted(const HostPort& name, std::unique_ptr<ViLane> lane) {
-    Connection* connection = nullptr;
-    if (key_of(name) == key_of(name_)) {
-        others_.push_back(std::make_unique<Connection>(surroundings_, name));
-        connection = others_.back().get();
-    } else {
-        connection = &connection_to(name);
-    }
-    connection->requested = connection->accepting = false;
-    connection->conversation.peer = number_of(name);
-    connection->lane = std::move(lane);
-    connection->lane->carry(connection->conversation);
-    device_.touch(connection->conversation);
-    device_.look();
+void EndpointParts::not_accepted(const HostPort& name) {
+    const HostPort key = key_of(name);
+    const auto found = connections_.find(key);
+    if (found == connections_.end()) return;
+    Connection& connection = *found->second;
+    connection.accepting = false;
+    if (connection.lane != nullptr || connection.requested || closing_.load()) return;
+    // The program has sent meanwhile, and relied on it.
+    if (connection.conversation.has_unsent())
+        ask(connection, key);
+    else
+        end(connection, Status::PeerLost);
+    bury_lost();
 }
 
 void EndpointParts::end(Connection& connection, Status status) {
-    connection.requested = connection.accepting = false;
+    connection.requested = false;
+    // First of all nobody may touch the program's memory any more.
+    if (connection.lane) connection.lane->close();
     if (!connection.conversation.is_lost()) {
         device_.forget(connection.conversation);
         connection.conversation.lost(status);
@@ -358,8 +395,37 @@ void EndpointParts::end(Connection& connection, Status status) {
         if (status == Status::PeerLost && surroundings_.words != nullptr)
             surroundings_.words->lost(connection.conversation.name(), status);
     }
-    if (connection.lane) connection.lane->close();
     device_.look();
+}
+
+void EndpointParts::bury(std::unique_ptr<Connection>& connection) {
+    std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
+    destroy_if_empty(connection);
+    if (connection) others_.push_back(std::move(connection));
+}
+
+void EndpointParts::destroy_if_empty(std::unique_ptr<Connection>& connection) {
+    bool waits = false;
+    receives_->visit_unexpected_of(connection->conversation,
+                                   [&](UnexpectedMessage&) { waits = true; });
+    if (waits) return;
+    device_.forget(connection->conversation);
+    if (connection->lane) device_.retire(std::move(connection->lane));
+    connection.reset();
+}
+
+void EndpointParts::bury_lost() {
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        if (at->second->conversation.is_lost() && !at->second->accepting) {
+            bury(at->second);
+            at = connections_.erase(at);
+        } else {
+            ++at;
+        }
+    }
+    for (auto& connection : others_)
+        if (connection->conversation.is_lost()) destroy_if_empty(connection);
+    std::erase(others_, nullptr);
 }
 
 void EndpointParts::end_broken() {
@@ -367,16 +433,16 @@ void EndpointParts::end_broken() {
         if (connection.conversation.is_lost()) return;
         const bool broken = connection.lane && connection.lane->is_broken();
         if (!broken && !connection.conversation.gone()) return;
-        base::log(base::LogLevel::Info,
-                  "the connection from " + readable(name_) + " to " +
-                      readable(connection.conversation.name()) +
-                      (broken ? " is lost" : " failed in a transfer"));
+        base::log(base::LogLevel::Info, "the connection from " + readable(name_) + " to " +
+                                            readable(connection.conversation.name()) +
+                                            (broken ? " is lost" : " failed in a transfer"));
         end(connection, Status::PeerLost);
     };
     for (auto& [key, connection] : connections_)
         check(*connection);
     for (auto& connection : others_)
         check(*connection);
+    bury_lost();
 }
 
 bool EndpointParts::cancel_send(const void* context) {

@@ -5,8 +5,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <string_view>
+#include <system_error>
 
+#include "base/undo.hpp"
 #include "ka/host_address.hpp"
 #include "mvich/device_parts.hpp"
 
@@ -73,14 +77,33 @@ std::string readable(const HostPort& name) {
     return host + ":" + std::to_string(name.port);
 }
 
-std::thread quiet_thread(std::function<void()> run) {
+bool port_is_reserved(std::uint16_t port) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> sockets(std::fopen("/proc/net/udp", "re"),
+                                                        std::fclose);
+    if (!sockets) return true;
+    char line[512];
+    bool any = false;
+    while (std::fgets(line, sizeof line, sockets.get()) != nullptr) {
+        unsigned taken = 0;
+        if (std::sscanf(line, " %*u: %*x:%x", &taken) != 1) continue;  // NOLINT: the kernel's words
+        if (taken == port) return true;
+        any = true;
+    }
+    // This process has a port itself, at least: else this is not the list it should be.
+    return !any;
+}
+
+base::Result<std::thread> quiet_thread(std::function<void()> run) {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread(std::move(run));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
+    base::Undo as_before([&]() noexcept { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+    try {
+        return std::thread(std::move(run));
+    } catch (const std::system_error& error) {
+        return base::system_error(error.code().value(), "cannot start a thread for messages");
+    }
 }
 
 }  // namespace via::mvich

@@ -22,7 +22,10 @@ class DeviceParts;
 /// "10.0.0.2:4711"
 [[nodiscard]] std::string readable(const HostPort& name);
 
+/// Has any endpoint (or other program) of this host the port? True if that can not be said.
+[[nodiscard]] bool port_is_reserved(std::uint16_t port);
+
 /// A thread that takes none of the program's signals.
-[[nodiscard]] std::thread quiet_thread(std::function<void()> run);
+[[nodiscard]] base::Result<std::thread> quiet_thread(std::function<void()> run);
 
 }  // namespace via::mvich

@@ -2,6 +2,7 @@
 // The inside of an Endpoint: its name, its peers' conversations, and how connections are made.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,11 +17,12 @@ namespace via::mvich {
 
 /// One connection, or one that is being made: to a peer there is at most one that sends.
 struct Connection {
-    Connection(Surroundings& surroundings, const HostPort& name) : conversation(surroundings, name) {}
+    Connection(Surroundings& surroundings, const HostPort& name)
+        : conversation(surroundings, name) {}
     Conversation conversation;
     std::unique_ptr<ViLane> lane;
     bool requested = false;  ///< by us, and not answered yet
-    bool accepting = false;  ///< asked for by the peer, and being accepted
+    bool accepting = false;  ///< the peer's request is being answered
 };
 
 class EndpointParts {
@@ -55,24 +57,38 @@ class EndpointParts {
     [[nodiscard]] std::size_t under_way() const noexcept;
     /// What is to be known of the connections.
     void add_to(Gauges& gauges) const noexcept;
-    /// Is a connection that we asked for still wanted?
-    [[nodiscard]] bool wants(const HostPort& name);
+    // The connector, with the key that it was given.
+    /// Is a connection that we asked for still wanted? If so: should it be asked for (again)?
+    [[nodiscard]] bool wants(const HostPort& key);
+    [[nodiscard]] bool should_ask(const HostPort& key);
     /// The connection that we asked for stands, or does not.
-    void connected(const HostPort& name, std::unique_ptr<ViLane> lane);
-    void not_connected(const HostPort& name, const base::Error& error);
-    /// Somebody asks: may it be accepted? If two ends ask at once only one request lives.
+    void connected(const HostPort& key, std::unique_ptr<ViLane> lane);
+    void not_connected(const HostPort& key, const base::Error& error);
+
+  private:
+    using Connections = std::map<HostPort, std::unique_ptr<Connection>>;
+
+    // The listener. Somebody asks: may it be accepted? If so, accepted() or not_accepted() follows.
     [[nodiscard]] bool may_accept(const HostPort& name);
     void accepted(const HostPort& name, std::unique_ptr<ViLane> lane);
     void not_accepted(const HostPort& name);
+    void accept(const ka::IncomingRequest& request, const HostPort& name);
 
-  private:
     [[nodiscard]] Conversation* find_slowly(Peer peer);
     [[nodiscard]] HostPort key_of(const HostPort& name) const;
     [[nodiscard]] Peer number_of(const HostPort& name) const;
     void renumber();
+    Connection& make(std::unique_ptr<Connection>& place, const HostPort& name);
+    void ask(Connection& connection, const HostPort& key);
+    void carry(Connection& connection, std::unique_ptr<ViLane> lane);
     void end(Connection& connection, Status status);
-    void request(Connection& connection);
-    [[nodiscard]] Connection& connection_to(const HostPort& name);
+    /// The connection is lost: it goes as soon as no message of it waits for its receive.
+    void bury(std::unique_ptr<Connection>& connection);
+    void bury_lost();
+    void destroy_if_empty(std::unique_ptr<Connection>& connection);
+    [[nodiscard]] bool drained() const;
+    void drain();
+    void end_listener();
     void listen();
 
     DeviceParts& device_;
@@ -83,10 +99,11 @@ class EndpointParts {
     base::UniqueFd reservation_;  ///< a socket bound to the port: it is ours on this host
     std::uint64_t book_version_ = 0;
     std::vector<Conversation*> by_peer_;
-    std::map<HostPort, std::unique_ptr<Connection>> connections_;  ///< by key_of their names
+    Connections connections_;  ///< by key_of their names
     /// Accepted from ourselves, and those that are lost but whose messages may still wait.
     std::vector<std::unique_ptr<Connection>> others_;
     std::atomic<bool> closing_{false};
+    std::atomic<bool> listener_ended_{false};
     std::thread listener_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/settings.hpp"
+#include "mvich/credits.hpp"
 #include "mvich/packet.hpp"
 
 namespace via::mvich {
@@ -47,7 +48,9 @@ base::Result<MessageSettings> MessageSettings::read() {
         const std::string name(value.declaration->name);
         // A program whose messages go another way than it says must not start.
         if (!value.problem.empty() && (name.starts_with("VIA_MPI_") || name == "VIA_PROGRESS"))
-            return base::Result<MessageSettings>(base::Code::InvalidArgument, value.problem);
+            return base::Result<MessageSettings>(
+                base::Code::InvalidArgument,
+                value.problem.substr(0, value.problem.rfind("; using ")));  // nothing is used
         if (name == "VIA_MPI_CREDITS")
             result.credits_were_set = value.origin != base::SettingOrigin::Default;
     }
@@ -74,6 +77,18 @@ base::Result<void> MessageSettings::check() const {
             "VIA_MPI_EAGER_BYTES is " + std::to_string(protocol.eager_bytes) +
                 ", but a message that is sent at once must fit into a vbuf: at most " +
                 std::to_string(most) + " with VIA_MPI_VBUF_BYTES=" + std::to_string(vbuf_bytes));
+    // Those for noops and the first packet, a window of control packets and one, and what goes out.
+    const std::uint64_t needed = CreditAccount::noop_vbufs(credit_preserve) + 1 +
+                                 std::uint64_t{credit_preserve} + 1 + vbufs_for_sending;
+    const std::uint64_t vbufs = std::uint64_t{vbufs_per_region} * vbuf_regions;
+    if (vbufs < needed)
+        return base::Result<void>(
+            base::Code::InvalidArgument,
+            "VIA_MPI_VBUFS_PER_REGION=" + std::to_string(vbufs_per_region) +
+                " and VIA_MPI_VBUF_REGIONS=" + std::to_string(vbuf_regions) +
+                " allow " + std::to_string(vbufs) + " vbufs, but one connection needs at least " +
+                std::to_string(needed) +
+                " with VIA_MPI_CREDIT_PRESERVE=" + std::to_string(credit_preserve));
     return {};
 }
 

@@ -20,6 +20,8 @@ struct MessageSettings {
     std::uint64_t connect_milliseconds = 10'000;
 
     bool credits_were_set = false;
+    /// Vbufs of the pool that are never posted for what comes.
+    static constexpr std::size_t vbufs_for_sending = 4;
 
     /// What a connection can do. `in_place`: the peer is on this host, and packets of up to
     /// `longest_packet` bytes are seen where they lie. `longest_transfer`: of RDMA.

@@ -54,6 +54,10 @@ class VbufPool {
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] std::size_t regions() const noexcept { return regions_.size(); }
     [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
+    /// How many more there can be, if memory allows.
+    [[nodiscard]] std::size_t room() const noexcept {
+        return std::size_t{geometry_.vbufs_per_region} * geometry_.max_regions - in_use_;
+    }
 
   private:
     bool add_region() noexcept;

@@ -2,6 +2,7 @@
 #include "mvich/vi_lane.hpp"
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -12,6 +13,9 @@
 namespace via::mvich {
 namespace {
 
+/// Vbufs that are not posted for what comes: without any, nothing could be sent, and what is sent
+/// brings the posted ones back.
+constexpr std::size_t vbufs_for_sending = MessageSettings::vbufs_for_sending;
 /// What an RDMA's vbuf keeps for its completion.
 struct RdmaNote {
     OrderId token;
@@ -43,7 +47,8 @@ base::Result<void> ViLane::create() {
     const std::uint32_t first_vbufs =
         CreditAccount::noop_vbufs(device_.settings().credit_preserve) + 1;
     for (std::uint32_t i = 0; i < first_vbufs; ++i) {
-        Vbuf* vbuf = device_.vbufs().take();
+        Vbuf* vbuf =
+            device_.vbufs().room() > vbufs_for_sending ? device_.vbufs().take() : nullptr;
         if (vbuf == nullptr || !post_receive(vbuf))
             return base::Result<void>(base::Code::OutOfResources,
                                       "no vbufs for a new connection: more VIA_MPI_VBUF_REGIONS, "
@@ -61,7 +66,7 @@ void ViLane::carry(Conversation& conversation) {
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
     if (!in_place) {
         std::uint32_t posted = 0;
-        for (; posted < window; ++posted) {
+        for (; posted < window && device_.vbufs().room() > vbufs_for_sending; ++posted) {
             Vbuf* vbuf = device_.vbufs().take();
             if (vbuf == nullptr) break;
             if (!post_receive(vbuf)) break;
@@ -205,12 +210,21 @@ void ViLane::completed(ua::Queue queue) {
     }
 }
 
+Conversation::Arrival ViLane::hear(std::span<const std::byte> packet, Vbuf* vbuf) noexcept {
+    try {
+        return conversation_->packet(packet, vbuf);
+    } catch (const std::bad_alloc&) {
+        // What it was about is half done: this connection ends, nothing else.
+        return Conversation::Arrival::Broken;
+    }
+}
+
 void ViLane::arrived(Vbuf* vbuf) {
     if (conversation_ == nullptr) {
         early_.push_back(vbuf);
         return;
     }
-    switch (conversation_->packet({vbuf->packet, vbuf->bytes}, vbuf)) {
+    switch (hear({vbuf->packet, vbuf->bytes}, vbuf)) {
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;
@@ -229,7 +243,7 @@ void ViLane::arrived(Vbuf* vbuf) {
 
 bool ViLane::frame(const na::FrameView& view) {
     if (conversation_ == nullptr) return false;
-    switch (conversation_->packet({view.data, view.length}, nullptr)) {
+    switch (hear({view.data, view.length}, nullptr)) {
         case Conversation::Arrival::Taken:
         case Conversation::Arrival::Kept:
             break;

@@ -58,6 +58,8 @@ class ViLane final : public Lane, public na::FrameSink {
     [[nodiscard]] bool post_receive(Vbuf* vbuf);
     [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint16_t operation);
     void arrived(Vbuf* vbuf);
+    [[nodiscard]] Conversation::Arrival hear(std::span<const std::byte> packet,
+                                             Vbuf* vbuf) noexcept;
 
     DeviceParts& device_;
     ua::VirtualInterface* vi_ = nullptr;

@@ -1,106 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The message layer on real devices: endpoints of one process and of two, inside a host.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <numeric>
 
 #include "base/counters.hpp"
-#include "mvich/device.hpp"
+#include "mvich/place.hpp"
 
 namespace via::mvich {
 namespace {
-
-constexpr base::Nanoseconds patience = 20'000'000'000;
-
-class Notebook final : public Listener {
-  public:
-    void done(const Completion& completion) override { completions.push_back(completion); }
-    std::deque<Completion> completions;
-};
-
-/// A device, an endpoint on it and what it was told.
-struct Place {
-    explicit Place(std::shared_ptr<Device> on, HostPort name = loopback()) : device(std::move(on)) {
-        Device::EndpointOptions options;
-        options.name = name;
-        options.book = book;
-        options.listener = &notes;
-        auto made = device->create_endpoint(options);
-        if (made)
-            endpoint = std::move(made).value();
-        else
-            ADD_FAILURE() << made.error().sentence;
-    }
-    static HostPort loopback() {
-        HostPort name;
-        name.host = {127, 0, 0, 1};
-        return name;
-    }
-    Posted send(Peer to, const void* data, std::size_t bytes, std::uint64_t tag,
-                std::uint32_t flags = 0) {
-        const iovec piece{const_cast<void*>(data), bytes};
-        SendOrder order;
-        order.to = to;
-        order.tag = tag;
-        order.flags = flags;
-        order.pieces = {&piece, 1};
-        order.cookie.context = const_cast<void*>(data);
-        return endpoint->send(order);
-    }
-    Posted receive(Peer from, void* data, std::size_t bytes, std::uint64_t tag,
-                   std::uint64_t ignore = 0) {
-        const iovec piece{data, bytes};
-        ReceiveOrder order;
-        order.from = from;
-        order.tag = tag;
-        order.ignore = ignore;
-        order.pieces = {&piece, 1};
-        order.cookie.context = data;
-        return endpoint->receive(order);
-    }
-    /// The next completion of this kind, or a failure.
-    Completion wait_for(Happened what) {
-        const base::Deadline deadline = base::Deadline::after(patience);
-        while (!deadline.expired()) {
-            for (auto i = notes.completions.begin(); i != notes.completions.end(); ++i)
-                if (i->what == what) {
-                    const Completion found = *i;
-                    notes.completions.erase(i);
-                    return found;
-                }
-            device->progress();
-        }
-        ADD_FAILURE() << "nothing has happened";
-        return {};
-    }
-
-    std::shared_ptr<Device> device;
-    std::shared_ptr<AddressBook> book = std::make_shared<AddressBook>();
-    Notebook notes;
-    std::unique_ptr<Endpoint> endpoint;
-};
-
-std::shared_ptr<Device> open_device() {
-    auto device = Device::open();
-    if (!device) {
-        ADD_FAILURE() << device.error().sentence;
-        return nullptr;
-    }
-    return device.value();
-}
-
-std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
-    std::vector<std::byte> data(bytes);
-    for (std::size_t i = 0; i < bytes; ++i)
-        data[i] = static_cast<std::byte>(seed + i * 13 + (i >> 9));
-    return data;
-}
 
 class DeviceTest : public testing::Test {
   protected:
@@ -178,6 +87,32 @@ TEST_F(DeviceTest, WindowsAreWrittenAndRead) {
         ASSERT_EQ(one.endpoint->remote(order), Posted::UnderWay);
         EXPECT_EQ(one.wait_for(Happened::Wrote).status, Status::Refused);
     }
+}
+
+TEST_F(DeviceTest, AMessageThatFillsItsReceiveTakesNoOtherReceiveAlong) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    const Peer to_one = two.book->insert(one.endpoint->name());
+    const std::uint64_t sent[2] = {11, 22};
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    ASSERT_EQ(two.receive(to_one, &first, sizeof first, 1), Posted::UnderWay);
+    // The one that nobody has asked for is here before it is asked for.
+    ASSERT_NE(one.send(to_two, &sent[1], sizeof sent[1], 2), Posted::Invalid);
+    ReceiveOrder look;
+    look.tag = 2;
+    const base::Deadline deadline = base::Deadline::after(patience);
+    while (!two.endpoint->peek(look, Endpoint::Peek::Look)) {
+        ASSERT_FALSE(deadline.expired());
+        device_->progress();
+    }
+    ASSERT_EQ(two.receive(to_one, &second, sizeof second, 2), Posted::UnderWay);
+    EXPECT_EQ(two.wait_for(Happened::Received).tag, 2U);
+    ASSERT_NE(one.send(to_two, &sent[0], sizeof sent[0], 1), Posted::Invalid);
+    EXPECT_EQ(two.wait_for(Happened::Received).tag, 1U);
+    EXPECT_EQ(first, 11U);
+    EXPECT_EQ(second, 22U);
 }
 
 TEST_F(DeviceTest, WhatIsHeldStandsInTheCountersPage) {

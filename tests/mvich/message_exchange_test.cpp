@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two processes, messages of all sizes both ways, with every protocol and with the least of
+// everything that the settings allow.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mvich/place.hpp"
+#include "ua/nic.hpp"
+#include "vipl/harness.hpp"
+
+namespace via::mvich {
+namespace {
+
+using test::Link;
+using test::PeerProcess;
+
+constexpr std::size_t sizes[] = {0,    1,    8,     53,    54,     513,     4000,   4096,
+                                 4097, 8000, 16384, 65537, 262144, 1000001, 3000000};
+
+/// Takes the whole table of registered memory, so that nothing more can be registered.
+class FullTable {
+  public:
+    FullTable() {
+        auto opened = ua::Nic::open("shm0");
+        if (!opened) throw std::runtime_error(opened.error().sentence);
+        nic_ = std::move(opened).value();
+        tag_ = nic_->create_tag().value();
+        for (int i = 0; i < 70'000; ++i) {
+            auto handle = nic_->register_memory(memory_, sizeof memory_, {tag_, 0});
+            if (!handle) return;
+        }
+        throw std::runtime_error("the table never fills");
+    }
+    ~FullTable() { nic_->close(); }
+
+  private:
+    std::shared_ptr<ua::Nic> nic_;
+    ka::ProtectionTag tag_ = ka::null_tag;
+    alignas(4096) std::byte memory_[4096]{};
+};
+
+void exchange_with(Place& here, Peer peer, bool first) {
+    unsigned seed = 1;
+    for (const std::size_t bytes : sizes) {
+        SCOPED_TRACE(bytes);
+        const auto mine = pattern(bytes, seed + (first ? 0 : 100));
+        const auto theirs = pattern(bytes, seed + (first ? 100 : 0));
+        // In one round the receive is there before the message, in the other it is not.
+        for (const bool early : {true, false}) {
+            std::vector<std::byte> received(bytes + 1);
+            if (early) {
+                ASSERT_EQ(here.receive(peer, received.data(), received.size(), seed),
+                          Posted::UnderWay);
+            }
+            const Posted posted = here.send(peer, mine.data(), bytes, seed);
+            ASSERT_TRUE(posted == Posted::Done || posted == Posted::UnderWay);
+            if (!early) {
+                ReceiveOrder look;
+                look.from = peer;
+                look.tag = seed;
+                ASSERT_TRUE(here.until(
+                    [&] { return here.endpoint->peek(look, Endpoint::Peek::Look).has_value(); }));
+                ASSERT_EQ(here.receive(peer, received.data(), received.size(), seed),
+                          Posted::UnderWay);
+            }
+            const Completion completion = here.wait_for(Happened::Received);
+            ASSERT_EQ(completion.status, Status::Ok);
+            ASSERT_EQ(completion.length, bytes);
+            ASSERT_EQ(completion.source, peer);
+            ASSERT_EQ(std::memcmp(received.data(), theirs.data(), bytes), 0);
+            if (posted == Posted::UnderWay) {
+                ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+            }
+            ++seed;
+        }
+    }
+    // Many at once, so that credits, vbufs and room run out.
+    constexpr int many = 300;
+    constexpr std::size_t bytes = 1500;
+    std::vector<std::byte> sent = pattern(bytes, 7);
+    std::vector<std::byte> received(bytes * many);
+    int under_way = 0;
+    for (int i = 0; i < many; ++i) {
+        const Posted posted = here.send(peer, sent.data(), bytes, 5000);
+        ASSERT_TRUE(posted == Posted::Done || posted == Posted::UnderWay);
+        if (posted == Posted::UnderWay) ++under_way;
+    }
+    for (std::size_t i = 0; i < many; ++i)
+        ASSERT_EQ(here.receive(peer, received.data() + i * bytes, bytes, 5000), Posted::UnderWay);
+    for (int i = 0; i < many; ++i)
+        ASSERT_EQ(here.wait_for(Happened::Received).status, Status::Ok);
+    for (int i = 0; i < under_way; ++i)
+        ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+    for (std::size_t i = 0; i < many; ++i)
+        ASSERT_EQ(std::memcmp(received.data() + i * bytes, sent.data(), bytes), 0);
+}
+
+PEER(exchanges) {
+    const bool first = link.get<bool>();
+    const bool fill = link.get<bool>();
+    Place here;
+    ASSERT_NE(here.endpoint, nullptr);
+    link.put(here.endpoint->name());
+    const Peer peer = here.book->insert(link.get<HostPort>());
+    std::unique_ptr<FullTable> full;
+    if (fill) full = std::make_unique<FullTable>();
+    link.meet();
+    exchange_with(here, peer, first);
+    link.meet();  // nobody closes while the other still receives
+}
+
+struct Variant {
+    const char* name;
+    PeerProcess::Environment environment;
+    bool fill = false;
+};
+
+class MessageExchange : public testing::TestWithParam<Variant> {};
+
+TEST_P(MessageExchange, AllSizesBothWays) {
+    const Variant& variant = GetParam();
+    PeerProcess one("exchanges", variant.environment);
+    PeerProcess two("exchanges", variant.environment);
+    one.link.put(true);
+    two.link.put(false);
+    for (PeerProcess* each : {&one, &two})
+        each->link.put(variant.fill);
+    const auto name_of_one = one.link.get<HostPort>();
+    const auto name_of_two = two.link.get<HostPort>();
+    one.link.put(name_of_two);
+    two.link.put(name_of_one);
+    for (PeerProcess* each : {&one, &two})
+        each->link.meet();
+    for (PeerProcess* each : {&one, &two})
+        static_cast<void>(each->link.get<std::uint8_t>());
+    for (PeerProcess* each : {&one, &two})
+        each->link.put<std::uint8_t>(1);
+    EXPECT_EQ(one.wait(), 0);
+    EXPECT_EQ(two.wait(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, MessageExchange,
+    testing::Values(
+        Variant{"auto", {}}, Variant{"eager", {{"VIA_MPI_PROTOCOL", "eager"}}},
+        Variant{"r3", {{"VIA_MPI_PROTOCOL", "r3"}}},
+        Variant{"rget", {{"VIA_MPI_PROTOCOL", "rget"}}},
+        Variant{"rput", {{"VIA_MPI_PROTOCOL", "rput"}}},
+        Variant{"one_credit", {{"VIA_MPI_CREDITS", "1"}, {"VIA_MPI_CREDIT_PRESERVE", "1"}}},
+        Variant{"two_credits", {{"VIA_MPI_CREDITS", "2"}}},
+        Variant{"few_vbufs", {{"VIA_MPI_VBUF_REGIONS", "1"}, {"VIA_MPI_VBUFS_PER_REGION", "16"}}},
+        Variant{"small_vbufs", {{"VIA_MPI_VBUF_BYTES", "1k"}, {"VIA_MPI_EAGER_BYTES", "500"}}},
+        Variant{"no_eager", {{"VIA_MPI_EAGER_BYTES", "0"}}},
+        Variant{"no_cma", {{"VIA_SHM_PATH", "ring"}}},
+        Variant{"no_cma_rget", {{"VIA_SHM_PATH", "ring"}, {"VIA_MPI_PROTOCOL", "rget"}}},
+        Variant{"no_cma_rput", {{"VIA_SHM_PATH", "ring"}, {"VIA_MPI_PROTOCOL", "rput"}}},
+        Variant{"small_rings", {{"VIA_SHM_PATH", "ring"}, {"VIA_SHM_RING_BYTES", "4k"}}},
+        Variant{"no_cache", {{"VIA_MPI_CACHE_ENTRIES", "0"}}}, Variant{"no_registration", {}, true},
+        Variant{"no_registration_rput", {{"VIA_MPI_PROTOCOL", "rput"}}, true},
+        Variant{"shm0", {{"VIA_MPI_DEVICE", "shm0"}}},
+        Variant{"net0", {{"VIA_MPI_DEVICE", "net0"}}},
+        Variant{"net0_eager", {{"VIA_MPI_DEVICE", "net0"}, {"VIA_MPI_PROTOCOL", "eager"}}},
+        Variant{"net0_rget", {{"VIA_MPI_DEVICE", "net0"}, {"VIA_MPI_PROTOCOL", "rget"}}},
+        Variant{"net0_one_credit",
+                {{"VIA_MPI_DEVICE", "net0"},
+                 {"VIA_MPI_CREDITS", "1"},
+                 {"VIA_MPI_CREDIT_PRESERVE", "1"}}},
+        Variant{"net0_few_vbufs",
+                {{"VIA_MPI_DEVICE", "net0"},
+                 {"VIA_MPI_VBUF_REGIONS", "1"},
+                 {"VIA_MPI_VBUFS_PER_REGION", "64"}}}),
+    [](const auto& variant) { return std::string(variant.param.name); });
+
+}  // namespace
+}  // namespace via::mvich
