@@ -273,13 +273,12 @@ void add_run_command(CLI::App& app, int& status) {
         ->check(CLI::Range(1U, 65536U));
     auto* hosts =
         command->add_option("--hosts", options->hosts, "Where: one:2,two:2 (default: this host)");
-    auto* lab = command
-                    ->add_option("--lab", options->lab,
-                                 "Ranks in hosts of a lab: of that NAME if it is up, else of one "
-                                 "made for this run")
-                    ->expected(0, 1)
-                    ->default_str("")
-                    ->excludes(hosts);
+    // A flag takes its value by "=" only, so that the program may follow.
+    auto lab_name = std::make_shared<std::string>();
+    auto* lab = command->add_flag("--lab", *lab_name,
+                                  "Ranks in hosts of a lab: --lab=NAME if it is up, else one made "
+                                  "for this run");
+    lab->excludes(hosts);
     command->add_option("--links", options->links, "How many links of the lab to use")
         ->check(CLI::Range(1U, lab::most_links))
         ->needs(lab);
@@ -296,7 +295,8 @@ void add_run_command(CLI::App& app, int& status) {
     command->add_flag("-q,--quiet", options->quiet, "Do not say what was set");
     // What follows the program's name belongs to the program.
     command->prefix_command();
-    command->callback([options, command, &status] {
+    command->callback([options, lab_name, lab, command, &status] {
+        if (lab->count() != 0) options->lab = *lab_name == "true" ? std::string() : *lab_name;
         options->program = command->remaining();
         if (!options->program.empty() && options->program.front() == "--")
             options->program.erase(options->program.begin());
