@@ -2,6 +2,7 @@
 // Two processes, and what is heard when one of them dies.
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -136,6 +137,36 @@ TEST_F(TwoProcesses, OneSidedWhileThePeerSleeps) {
         "fi_fetch_atomic");
     (void)node.next_good();
     EXPECT_EQ(old, 0x7777777777777777ULL) << "eight times 'w'";
+}
+
+/// Many times there and back, both asleep in between: were one of them not woken but looked now and
+/// then by itself, the deadline would not be met.
+TEST_F(TwoProcesses, SleepersAreWoken) {
+    const auto deadline = via::base::Deadline::after_milliseconds(20'000);
+    int fd = -1;
+    check(fi_control(&node.cq->fid, FI_GETWAIT, &fd), "FI_GETWAIT");
+    for (const bool by_descriptor : {false, true})
+        for (int round = 0; round < 200; ++round) {
+            ASSERT_FALSE(deadline.expired()) << "round " << round;
+            char got[8] = {};
+            check(fi_trecv(node.ep.get(), got, sizeof got, nullptr, 0, 9, 0, got), "fi_trecv");
+            until_taken(
+                node, nullptr, [&] { return fi_tinject(node.ep.get(), "ping", 5, 0, 9); },
+                "fi_tinject");
+            fi_cq_tagged_entry entry{};
+            if (!by_descriptor) {
+                ASSERT_EQ(fi_cq_sread(node.cq.get(), &entry, 1, nullptr, 20'000), 1);
+            } else {
+                fid* waits = &node.cq->fid;
+                while (fi_cq_read(node.cq.get(), &entry, 1) != 1) {
+                    ASSERT_FALSE(deadline.expired()) << "round " << round;
+                    if (fi_trywait(node.fabric.get(), &waits, 1) != 0) continue;
+                    pollfd one{fd, POLLIN, 0};
+                    ASSERT_EQ(::poll(&one, 1, 20'000), 1);
+                }
+            }
+            ASSERT_EQ(entry.op_context, got);
+        }
 }
 
 TEST_F(TwoProcesses, WhoWaitsForADeadPeerIsTold) {
