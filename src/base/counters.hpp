@@ -13,8 +13,8 @@
 
 #include "base/counter.hpp"
 #include "base/cpu.hpp"
-#include "base/message_counters.hpp"
 #include "base/memory_file.hpp"
+#include "base/message_counters.hpp"
 #include "base/result.hpp"
 
 namespace via::base {

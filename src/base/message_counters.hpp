@@ -30,14 +30,14 @@ struct alignas(cache_line) MessageCounters {
     Counter unexpected;  ///< messages that came before their receive
     Counter noops_sent;
     Counter noops_received;
-    Counter credit_stalls;      ///< times a message waited for credits
-    Counter starvations;        ///< times all vbufs of a peer's window held unexpected messages
-    Counter fallbacks;          ///< RGET or RPUT that became R3
-    Counter copies;             ///< of payload out of packets
+    Counter credit_stalls;  ///< times a message waited for credits
+    Counter starvations;    ///< times all vbufs of a peer's window held unexpected messages
+    Counter fallbacks;      ///< RGET or RPUT that became R3
+    Counter copies;         ///< of payload out of packets
     Counter copied_bytes;
     Counter remote_operations;  ///< of peers on windows here
     // As of the last look.
-    Counter devices;         ///< open ones
+    Counter devices;  ///< open ones
     Counter unexpected_now;
     Counter vbufs_in_use;
     Counter vbuf_regions;
@@ -48,7 +48,7 @@ struct alignas(cache_line) MessageCounters {
     Counter registration_evicted;
     Counter connections_in_host;
     Counter connections_between_hosts;
-    Counter least_credits;   ///< of the connection that has fewest left
+    Counter least_credits;  ///< of the connection that has fewest left
 
     void count_sent(std::size_t protocol, std::uint64_t bytes) noexcept {
         sent[protocol][message_size_class(bytes)].add();

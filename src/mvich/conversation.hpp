@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "base/message_counters.hpp"
 #include "mvich/credits.hpp"
 #include "mvich/device.hpp"
 #include "mvich/lane.hpp"
-#include "base/message_counters.hpp"
 #include "mvich/message_settings.hpp"
 #include "mvich/order.hpp"
 #include "mvich/packet.hpp"
@@ -77,8 +77,7 @@ class Conversation final : public Source {
     bool flush();
     /// Has it something to send that flush() could send now or later?
     [[nodiscard]] bool wants_flush() const noexcept {
-        return open_ && !lost_ &&
-               (has_unsent() || credits_.noop_due() || starving_due());
+        return open_ && !lost_ && (has_unsent() || credits_.noop_due() || starving_due());
     }
     /// Has it packets or messages that have not left?
     [[nodiscard]] bool has_unsent() const noexcept {
@@ -86,9 +85,13 @@ class Conversation final : public Source {
                !streams_.empty() || !transfers_.empty();
     }
     /// Has it messages that the program was told are done, or answers to the peer, that are not?
-    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_under_way_ != 0; }
+    [[nodiscard]] bool has_promised() const noexcept {
+        return promised_ != 0 || replies_under_way_ != 0;
+    }
     /// Orders of the program that are not done.
-    [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
+    [[nodiscard]] std::size_t under_way() const noexcept {
+        return sends_.used() + receives_.used();
+    }
     [[nodiscard]] const CreditAccount& credits() const noexcept { return credits_; }
     [[nodiscard]] bool is_open() const noexcept { return open_; }
 
@@ -110,7 +113,7 @@ class Conversation final : public Source {
         Protocol protocol = Protocol::Eager;
         Happened what = Happened::Sent;
         std::uint32_t flags = 0;
-        bool silent = false;  ///< nobody is told
+        bool silent = false;    ///< nobody is told
         bool answered = false;  ///< awaits more than its own sending
         std::uint8_t operation = 0;
         std::uint8_t datatype = 0;
@@ -203,8 +206,8 @@ class Conversation final : public Source {
     static constexpr std::size_t most_owed = std::size_t{1} << 20;
     static constexpr std::size_t most_owed_bytes = std::size_t{1} << 28;
     [[nodiscard]] bool owes_too_much() const noexcept {
-        return control_.size() >= most_owed || listed_ >= most_owed || replies_under_way_ >= most_owed ||
-               reply_bytes_ >= most_owed_bytes;
+        return control_.size() >= most_owed || listed_ >= most_owed ||
+               replies_under_way_ >= most_owed || reply_bytes_ >= most_owed_bytes;
     }
 
     // Sending (conversation_send.cpp).
@@ -258,8 +261,8 @@ class Conversation final : public Source {
     void take_read(const Packet& packet);
     void take_atomic(const Packet& packet);
     [[nodiscard]] bool take_reply(const Packet& packet);
-    [[nodiscard]] bool window_memory(const Packet& packet, std::uint64_t bytes,
-                                     std::uint32_t right, PieceList& pieces);
+    [[nodiscard]] bool window_memory(const Packet& packet, std::uint64_t bytes, std::uint32_t right,
+                                     PieceList& pieces);
     void answer(OrderId id, Status status);
     SendRecord& make_reply(OrderId to);
     void tell_of_remote(Happened what, const Packet& packet, std::uint64_t bytes);
@@ -267,9 +270,9 @@ class Conversation final : public Source {
     Surroundings& around_;
     const HostPort name_;
     Lane* lane_ = nullptr;
-    bool open_ = false;   ///< the peer's Hello has come
+    bool open_ = false;  ///< the peer's Hello has come
     bool lost_ = false;
-    bool gone_ = false;   ///< the lane says so; whoever owns this calls lost()
+    bool gone_ = false;                ///< the lane says so; whoever owns this calls lost()
     bool peer_starves_on_us_ = false;  ///< the peer said that our messages hold its vbufs
     bool starving_said_ = false;
     bool stalled_ = false;  ///< counted as waiting for credits
@@ -291,8 +294,8 @@ class Conversation final : public Source {
     std::size_t replies_under_way_ = 0;
     std::uint32_t injected_pending_ = 0;
     std::deque<ControlPacket> control_;
-    std::deque<SendRecord*> streams_;    ///< R3, in turn
-    std::deque<OrderId> transfers_;      ///< RDMA that can be begun
+    std::deque<SendRecord*> streams_;  ///< R3, in turn
+    std::deque<OrderId> transfers_;    ///< RDMA that can be begun
     std::vector<iovec> slice_;
 
   public:

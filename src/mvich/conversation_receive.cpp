@@ -224,10 +224,9 @@ bool Conversation::take_request(const Packet& packet) {
     const bool has_data = (packet.head.flags & packet_has_data) != 0;
     const bool wants_delivered = (packet.head.flags & packet_wants_delivered) != 0;
     const Space space = message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
-    const Announcement announcement{message_class,    packet.protocol, has_data,
-                                    wants_delivered,  packet.head.word, packet.data,
-                                    packet.id,        packet.total,     packet.address,
-                                    packet.handle};
+    const Announcement announcement{message_class,    packet.protocol, has_data,  wants_delivered,
+                                    packet.head.word, packet.data,     packet.id, packet.total,
+                                    packet.address,   packet.handle};
     if (PostedReceive* receive = around_.receives->match(space, packet.head.word, peer)) {
         ReceiveRecord& record = receives_.make();
         record.receive = receive;
@@ -334,8 +333,8 @@ void Conversation::grant(ReceiveRecord& record) {
             }
             control_.push_back({PacketKind::OkToSend, record.peer_id, record.id,
                                 reinterpret_cast<std::uint64_t>(to),
-                                RegistrationCache::handle_of(record.registration),
-                                Protocol::Rput, Status::Ok, bytes});
+                                RegistrationCache::handle_of(record.registration), Protocol::Rput,
+                                Status::Ok, bytes});
             return;
         }
     }
@@ -430,8 +429,7 @@ void Conversation::rdma_done(OrderId token, bool good) {
     if ((token & receive_id_bit) != 0) {
         ReceiveRecord* record = receives_.find(token);
         if (record == nullptr) return;  // lost meanwhile
-        record->received +=
-            std::min(record->agreed - record->received, abilities_.rdma_bytes);
+        record->received += std::min(record->agreed - record->received, abilities_.rdma_bytes);
         if (record->received < record->agreed) {
             transfers_.push_back(token);
             return;

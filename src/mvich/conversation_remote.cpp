@@ -53,9 +53,10 @@ Posted Conversation::remote(const RemoteOrder& order) {
         case Remote::Atomic:
         case Remote::FetchAtomic:
         case Remote::CompareAtomic:
-            record.message_class = order.what == Remote::Atomic        ? MessageClass::Atomic
-                                   : order.what == Remote::FetchAtomic ? MessageClass::FetchAtomic
-                                                                       : MessageClass::CompareAtomic;
+            record.message_class = order.what == Remote::Atomic ? MessageClass::Atomic
+                                   : order.what == Remote::FetchAtomic
+                                       ? MessageClass::FetchAtomic
+                                       : MessageClass::CompareAtomic;
             record.what = Happened::AtomicDone;
             copy_out(order.pieces, record.copy);
             copy_out(order.compares, record.copy);
@@ -140,9 +141,8 @@ void Conversation::take_write(const Packet& packet) {
     record.pieces = pieces;
     record.capacity = bytes;
     record.key = packet.remote[0].key;
-    begin_receive({MessageClass::Write, packet.protocol,
-                   (packet.head.flags & packet_has_data) != 0, true, 0, packet.data, packet.id,
-                   packet.total, packet.address, packet.handle},
+    begin_receive({MessageClass::Write, packet.protocol, (packet.head.flags & packet_has_data) != 0,
+                   true, 0, packet.data, packet.id, packet.total, packet.address, packet.handle},
                   record);
 }
 
@@ -187,7 +187,8 @@ void Conversation::take_atomic(const Packet& packet) {
                                    : use == AtomicUse::Compare        ? 2 * bytes
                                                                       : bytes;
     PieceList pieces;
-    const std::uint32_t rights = use == AtomicUse::Plain ? window_write : window_write | window_read;
+    const std::uint32_t rights =
+        use == AtomicUse::Plain ? window_write : window_write | window_read;
     if (packet.payload.size() != operands || bytes % element != 0 ||
         !window_memory(packet, bytes, rights, pieces)) {
         answer(packet.id, Status::Refused);
@@ -205,7 +206,8 @@ void Conversation::take_atomic(const Packet& packet) {
     // The payload may lie in memory that the peer can still write: one copy, then it is used.
     const std::vector<std::byte> copy(packet.payload.begin(), packet.payload.end());
     for (const iovec& piece : pieces.pieces()) {
-        apply(operation, type, piece.iov_base, copy.data() + std::min<std::uint64_t>(at, copy.size()),
+        apply(operation, type, piece.iov_base,
+              copy.data() + std::min<std::uint64_t>(at, copy.size()),
               use == AtomicUse::Compare ? copy.data() + bytes + at : nullptr,
               before.empty() ? nullptr : before.data() + at, piece.iov_len / element);
         at += piece.iov_len;

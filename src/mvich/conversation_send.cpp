@@ -67,8 +67,8 @@ bool Conversation::send_eager_now(const SendOrder& order, std::uint64_t bytes) {
     iovec pieces[1 + most_pieces_at_once];
     pieces[0] = {&packet, head_bytes};
     std::copy(order.pieces.begin(), order.pieces.end(), pieces + 1);
-    const Lane::Outcome outcome =
-        lane_->send({pieces, 1 + order.pieces.size()}, static_cast<std::uint32_t>(head_bytes + bytes));
+    const Lane::Outcome outcome = lane_->send({pieces, 1 + order.pieces.size()},
+                                              static_cast<std::uint32_t>(head_bytes + bytes));
     if (outcome != Lane::Outcome::Done) [[unlikely]] {
         credits_.owe_again(packet.head.credits);
         if (outcome == Lane::Outcome::Gone) go_lost();
@@ -108,8 +108,7 @@ Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
 }
 
 base::Result<void> Conversation::say(std::span<const std::byte> word) {
-    if (lost_)
-        return base::Result<void>(base::Code::ConnectionLost, "the connection is gone");
+    if (lost_) return base::Result<void>(base::Code::ConnectionLost, "the connection is gone");
     SendRecord& record = sends_.make();
     // A word is an untagged message that is not matched: its kind says so when it is sent.
     record.message_class = MessageClass::Message;
@@ -358,7 +357,8 @@ bool Conversation::stream_next() {
     packet.head.word = record.peer_id;
     packet.offset = record.sent;
     const std::uint64_t bytes = std::min<std::uint64_t>(
-        record.agreed - record.sent, abilities_.packet_bytes - sizeof(PacketHead) - sizeof packet.offset);
+        record.agreed - record.sent,
+        abilities_.packet_bytes - sizeof(PacketHead) - sizeof packet.offset);
     if (send_packet(packet, record.pieces.pieces(), record.sent, bytes) != Lane::Outcome::Done)
         return false;
     record.sent += bytes;
@@ -387,8 +387,7 @@ bool Conversation::transfer_next() {
         order.local_handle = RegistrationCache::handle_of(record->registration);
         order.remote = record->remote_address + record->received;
         order.remote_handle = record->remote_handle;
-        order.bytes =
-            std::min(record->agreed - record->received, abilities_.rdma_bytes);
+        order.bytes = std::min(record->agreed - record->received, abilities_.rdma_bytes);
         outcome = lane_->read(order);
     } else {
         SendRecord* record = sends_.find(id);

@@ -111,16 +111,16 @@ class Device {
     void wake();
     /// From now on the service thread makes progress when the program does not, and calls
     /// Listener::done. So a listener can signal a file descriptor that a program sleeps on. To be
-    /// called before each sleep, after which only what listeners were told is looked at: progress by
-    /// the program would take the work back.
+    /// called before each sleep, after which only what listeners were told is looked at: progress
+    /// by the program would take the work back.
     void arm();
 
     // Limits, for the provider's attributes.
     struct Limits {
-        std::size_t inject_bytes;   ///< largest order_inject
-        std::size_t eager_bytes;    ///< inside a host
-        std::size_t atomic_bytes;   ///< largest atomic
-        std::size_t max_pieces;     ///< iovecs per order
+        std::size_t inject_bytes;  ///< largest order_inject
+        std::size_t eager_bytes;   ///< inside a host
+        std::size_t atomic_bytes;  ///< largest atomic
+        std::size_t max_pieces;    ///< iovecs per order
     };
     /// By the settings alone: they hold before any device is open.
     [[nodiscard]] static const Limits& limits() noexcept;

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/biased_lock.hpp"
+#include "base/counters.hpp"
 #include "ka/local_host.hpp"
 #include "mvich/connector.hpp"
 #include "mvich/device.hpp"
-#include "base/counters.hpp"
 #include "mvich/gauges.hpp"
 #include "mvich/message_settings.hpp"
 #include "mvich/registration_cache.hpp"
@@ -41,7 +41,9 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] VbufPool& vbufs() noexcept { return *vbufs_; }
     [[nodiscard]] RegistrationCache& registrations() noexcept { return *registrations_; }
     [[nodiscard]] WindowTable& windows() noexcept { return windows_; }
-    [[nodiscard]] base::MessageCounters& counters() noexcept { return base::Counters::get().page().messages; }
+    [[nodiscard]] base::MessageCounters& counters() noexcept {
+        return base::Counters::get().page().messages;
+    }
     [[nodiscard]] Connector& connector() noexcept { return *connector_; }
     /// The address at which other hosts know this one.
     [[nodiscard]] const HostPort& own_host() const noexcept { return own_host_; }
@@ -133,7 +135,7 @@ class DeviceParts final : public Registrar {
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
-    std::vector<ViLane*> in_place_;  ///< looked at one by one while they are few
+    std::vector<ViLane*> in_place_;                     ///< looked at one by one while they are few
     std::size_t between_hosts_ = 0;
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;

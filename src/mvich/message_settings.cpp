@@ -85,8 +85,8 @@ base::Result<void> MessageSettings::check() const {
         return base::Result<void>(
             base::Code::InvalidArgument,
             "VIA_MPI_VBUFS_PER_REGION=" + std::to_string(vbufs_per_region) +
-                " and VIA_MPI_VBUF_REGIONS=" + std::to_string(vbuf_regions) +
-                " allow " + std::to_string(vbufs) + " vbufs, but one connection needs at least " +
+                " and VIA_MPI_VBUF_REGIONS=" + std::to_string(vbuf_regions) + " allow " +
+                std::to_string(vbufs) + " vbufs, but one connection needs at least " +
                 std::to_string(needed) +
                 " with VIA_MPI_CREDIT_PRESERVE=" + std::to_string(credit_preserve));
     return {};

@@ -99,12 +99,12 @@ struct RemoteOrder {
     Remote what = Remote::Write;
     std::uint32_t flags = 0;
     std::uint64_t data = 0;
-    std::span<const iovec> pieces;   ///< source of writes and operands, target of reads
-    std::span<const iovec> results;  ///< of fetching atomics
-    std::span<const iovec> compares; ///< of CompareAtomic
+    std::span<const iovec> pieces;        ///< source of writes and operands, target of reads
+    std::span<const iovec> results;       ///< of fetching atomics
+    std::span<const iovec> compares;      ///< of CompareAtomic
     std::span<const RemotePiece> remote;  ///< as many bytes as `pieces` (reads, writes)
-    std::uint8_t operation = 0;      ///< AtomicOperation
-    std::uint8_t datatype = 0;       ///< AtomicType
+    std::uint8_t operation = 0;           ///< AtomicOperation
+    std::uint8_t datatype = 0;            ///< AtomicType
     Cookie cookie;
 };
 

@@ -6,8 +6,7 @@
 namespace via::mvich {
 
 std::optional<Protocol> forced_protocol(std::string_view name) noexcept {
-    for (const Protocol protocol :
-         {Protocol::Eager, Protocol::R3, Protocol::Rget, Protocol::Rput})
+    for (const Protocol protocol : {Protocol::Eager, Protocol::R3, Protocol::Rget, Protocol::Rput})
         if (name == protocol_name(protocol)) return protocol;
     return std::nullopt;
 }

@@ -133,10 +133,10 @@ class ReceiveQueue {
         if (receive != nullptr && (receive->flags & order_multi_receive) == 0) take_out(*receive);
         return receive;
     }
-    /// Room for a message of `bytes` in a receive that match() or make() returned: the offset, which
-    /// is 0 unless it is a multi-receive. That has one message more under way from now on. A message
-    /// that is longer than what is left gets that. The receive is spent, and taken out of the
-    /// queue, when less than least_free is left behind the message, or nothing.
+    /// Room for a message of `bytes` in a receive that match() or make() returned: the offset,
+    /// which is 0 unless it is a multi-receive. That has one message more under way from now on. A
+    /// message that is longer than what is left gets that. The receive is spent, and taken out of
+    /// the queue, when less than least_free is left behind the message, or nothing.
     [[nodiscard]] std::uint64_t use_of(PostedReceive& receive, std::uint64_t bytes) noexcept;
     /// Waits in the queue from now on.
     PostedReceive& post(const ReceiveOrder& order) {

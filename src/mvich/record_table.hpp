@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orders under way by name. A name is an index with a generation, so that a peer that names an order
-// which is over, or never was, finds nothing. Records are used again; their addresses stay.
+// Orders under way by name. A name is an index with a generation, so that a peer that names an
+// order which is over, or never was, finds nothing. Records are used again; their addresses stay.
 #pragma once
 
 #include <cstdint>

@@ -47,8 +47,7 @@ base::Result<void> ViLane::create() {
     const std::uint32_t first_vbufs =
         CreditAccount::noop_vbufs(device_.settings().credit_preserve) + 1;
     for (std::uint32_t i = 0; i < first_vbufs; ++i) {
-        Vbuf* vbuf =
-            device_.vbufs().room() > vbufs_for_sending ? device_.vbufs().take() : nullptr;
+        Vbuf* vbuf = device_.vbufs().room() > vbufs_for_sending ? device_.vbufs().take() : nullptr;
         if (vbuf == nullptr || !post_receive(vbuf))
             return base::Result<void>(base::Code::OutOfResources,
                                       "no vbufs for a new connection: more VIA_MPI_VBUF_REGIONS, "
@@ -232,8 +231,9 @@ void ViLane::arrived(Vbuf* vbuf) {
             break;
         case Conversation::Arrival::NotNow:  // a packet in a vbuf can always be kept
         case Conversation::Arrival::Broken:
-            base::log(base::LogLevel::Error, "a peer does not keep to the protocol of messages; "
-                                             "its connection is closed");
+            base::log(base::LogLevel::Error,
+                      "a peer does not keep to the protocol of messages; "
+                      "its connection is closed");
             device_.vbufs().give(vbuf);
             broken();
             break;
@@ -250,8 +250,9 @@ bool ViLane::frame(const na::FrameView& view) {
         case Conversation::Arrival::NotNow:
             return false;
         case Conversation::Arrival::Broken:
-            base::log(base::LogLevel::Error, "a peer does not keep to the protocol of messages; "
-                                             "its connection is closed");
+            base::log(base::LogLevel::Error,
+                      "a peer does not keep to the protocol of messages; "
+                      "its connection is closed");
             broken();
             break;
     }

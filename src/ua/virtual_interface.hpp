@@ -100,7 +100,8 @@ class VirtualInterface final : public na::EndpointOwner {
     bool poll_frames(std::uint64_t expected, PolledBy who = PolledBy::Program);
     /// The program will not poll for a while: from now on arrivals wake the service thread.
     void leave_to_service(std::uint64_t expected);
-    /// A thread of the program that polls frames itself is going to sleep: the next arrival wakes it.
+    /// A thread of the program that polls frames itself is going to sleep: the next arrival wakes
+    /// it.
     void wake_sleeper(std::uint64_t expected);
     /// On the service thread, with no lock held: what serve_soon() asked for.
     [[nodiscard]] bool serve_sink();
@@ -226,7 +227,7 @@ class VirtualInterface final : public na::EndpointOwner {
     std::array<std::atomic<const CompletionQueue*>, 2> polled_queues_{};
     std::atomic<bool> service_owned_{true};
     std::atomic<std::uint64_t> polls_seen_by_service_{0};  ///< of the VI and its completion queues
-    std::uint64_t polls_when_to_serve_ = 0;    ///< the same, when the sink was to be served
+    std::uint64_t polls_when_to_serve_ = 0;  ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
     bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection
     bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested

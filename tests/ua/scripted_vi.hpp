@@ -91,8 +91,7 @@ class ScriptedNic : public testing::Test {
         return result;
     }
     std::uint64_t create(std::uint32_t reliability, ua::CompletionQueue* send_cq = nullptr,
-                         ua::CompletionQueue* receive_cq = nullptr,
-                         na::FrameSink* sink = nullptr) {
+                         ua::CompletionQueue* receive_cq = nullptr, na::FrameSink* sink = nullptr) {
         auto made = nic->create_vi(attributes(reliability), send_cq, receive_cq, sink);
         EXPECT_TRUE(made);
         return made ? made.value() : 0;
