@@ -20,7 +20,8 @@ constexpr std::uint64_t turn_milliseconds = 2000;
 /// Errors that time may heal.
 [[nodiscard]] bool may_ask_again(base::Code code) noexcept {
     return code == base::Code::NoMatch || code == base::Code::NotFound ||
-           code == base::Code::Rejected || code == base::Code::Timeout;
+           code == base::Code::Rejected || code == base::Code::Timeout ||
+           code == base::Code::OutOfResources;
 }
 
 }  // namespace

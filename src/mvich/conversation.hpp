@@ -86,7 +86,9 @@ class Conversation final : public Source {
                !streams_.empty() || !transfers_.empty();
     }
     /// Has it messages that the program was told are done, or answers to the peer, that are not?
-    [[nodiscard]] bool has_promised() const noexcept { return promised_ != 0 || replies_under_way_ != 0; }
+    [[nodiscard]] bool has_promised() const noexcept {
+        return promised_ != 0 || replies_under_way_ != 0;
+    }
     /// Orders of the program that are not done.
     [[nodiscard]] std::size_t under_way() const noexcept { return sends_.used() + receives_.used(); }
     [[nodiscard]] const CreditAccount& credits() const noexcept { return credits_; }

@@ -350,6 +350,8 @@ void DeviceParts::destroy_retired() {
 }
 
 Posted DeviceParts::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    for (EndpointParts* endpoint : endpoints_)
+        endpoint->follow_book();
     if (order.pieces.size() > most_pieces) return Posted::Invalid;
     const bool multi = (order.flags & order_multi_receive) != 0;
     if (multi && order.pieces.size() != 1) return Posted::Invalid;

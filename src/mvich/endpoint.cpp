@@ -516,6 +516,7 @@ Posted Endpoint::receive(const ReceiveOrder& order) {
 std::optional<Envelope> Endpoint::peek(const ReceiveOrder& order, Peek how) {
     DeviceParts& device = parts_->device();
     const base::BiasedGuard guard(device.lock());
+    parts_->follow_book();
     ReceiveQueue& queue = parts_->receives();
     UnexpectedMessage* message = queue.find(order);
     if (message == nullptr) return std::nullopt;

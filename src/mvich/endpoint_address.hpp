@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoint names as VIA's network addresses: the host, and as discriminator the layer's own word with
-// the port. A requester says its whole name, so that it is known who asks.
+// Endpoint names as VIA's network addresses: the host, and as discriminator the layer's own word
+// with the port. A requester says its whole name, so that it is known who asks.
 #pragma once
 
 #include <functional>
