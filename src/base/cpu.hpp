@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -64,6 +67,11 @@ template <class T>
 inline const bool wide_stores_are_atomic = (getauxval(AT_HWCAP) & HWCAP_USCAT) != 0;
 #endif
 
+#if defined(__x86_64__)
+/// The same of x86: those with AVX promise it.
+inline const bool wide_stores_are_atomic = __builtin_cpu_supports("avx") != 0;
+#endif
+
 /// Stores two words so that whoever sees the second sees the first, in one piece where the
 /// processor can. Written one after the other, a line that a peer polls would be taken away between
 /// the two, and the second would have to fetch it back: twice the latency.
@@ -75,6 +83,14 @@ inline void store_together(std::atomic<std::uint64_t>& first, std::atomic<std::u
                      :
                      : "r"(&first), "r"(first_value), "r"(second_value)
                      : "memory");
+        return;
+    }
+#elif defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    if (wide_stores_are_atomic) [[likely]] {
+        std::atomic_signal_fence(std::memory_order_release);
+        _mm_store_si128(reinterpret_cast<__m128i*>(&first),
+                        _mm_set_epi64x(static_cast<long long>(second_value),
+                                       static_cast<long long>(first_value)));
         return;
     }
 #endif

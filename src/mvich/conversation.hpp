@@ -82,7 +82,7 @@ class Conversation final : public Source {
     }
     /// Has it packets or messages that have not left?
     [[nodiscard]] bool has_unsent() const noexcept {
-        return !control_.empty() || !replies_.empty() || first_pending_ != nullptr ||
+        return first_pending_ != nullptr || first_reply_ != nullptr || !control_.empty() ||
                !streams_.empty() || !transfers_.empty();
     }
     /// Has it messages that the program was told are done, or answers to the peer, that are not?
@@ -106,7 +106,7 @@ class Conversation final : public Source {
     };
     struct SendRecord {
         OrderId id = 0;
-        SendRecord* next = nullptr;  ///< pending ones
+        SendRecord* next = nullptr;  ///< pending ones, and replies
         SendState state = SendState::Pending;
         MessageClass message_class = MessageClass::Tagged;
         Protocol protocol = Protocol::Eager;
@@ -283,15 +283,16 @@ class Conversation final : public Source {
     RecordTable<ReceiveRecord> receives_{receive_id_bit};
     SendRecord* first_pending_ = nullptr;
     SendRecord* last_pending_ = nullptr;
-    std::uint32_t injected_pending_ = 0;
     std::size_t promised_ = 0;     ///< injected messages and words that are not done
     std::size_t listed_ = 0;       ///< messages in the receive queue that hold no vbuf
     std::size_t reply_bytes_ = 0;  ///< that answers to the peer's reads and atomics keep
-    std::deque<ControlPacket> control_;
     /// Answers to reads of the peer. They wait for none of our own orders: a fence on either side
     /// may be waiting for them.
-    std::deque<SendRecord*> replies_;
+    SendRecord* first_reply_ = nullptr;
+    SendRecord* last_reply_ = nullptr;
     std::size_t replies_under_way_ = 0;
+    std::uint32_t injected_pending_ = 0;
+    std::deque<ControlPacket> control_;
     std::deque<SendRecord*> streams_;    ///< R3, in turn
     std::deque<OrderId> transfers_;      ///< RDMA that can be begun
     std::vector<iovec> slice_;

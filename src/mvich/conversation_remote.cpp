@@ -86,7 +86,9 @@ Conversation::SendRecord& Conversation::make_reply(OrderId to) {
     record.what = Happened::Sent;
     record.silent = true;
     record.word = to;
-    replies_.push_back(&record);
+    record.next = nullptr;
+    (last_reply_ != nullptr ? last_reply_->next : first_reply_) = &record;
+    last_reply_ = &record;
     ++replies_under_way_;
     return record;
 }

@@ -277,7 +277,7 @@ bool Conversation::start_next() {
 }
 
 bool Conversation::start_reply() {
-    return !replies_.empty() && start_unmatched(*replies_.front());
+    return first_reply_ != nullptr && start_unmatched(*first_reply_);
 }
 
 /// Words and traffic on windows.
@@ -295,10 +295,13 @@ bool Conversation::start_unmatched(SendRecord& record) {
 /// It is under way: the next of its queue is due.
 void Conversation::started(SendRecord& record) noexcept {
     stalled_ = false;
-    if (record.message_class == MessageClass::ReadReply)
-        replies_.pop_front();
-    else
+    if (record.message_class != MessageClass::ReadReply) {
         remove_first_pending();
+        return;
+    }
+    first_reply_ = record.next;
+    if (first_reply_ == nullptr) last_reply_ = nullptr;
+    record.next = nullptr;
 }
 
 bool Conversation::start_eager(SendRecord& record) {
@@ -452,14 +455,14 @@ void Conversation::lost(Status status) {
     control_.clear();
     transfers_.clear();
     streams_.clear();
-    replies_.clear();
+    first_reply_ = last_reply_ = nullptr;
     first_pending_ = last_pending_ = nullptr;
     injected_pending_ = 0;
     sends_.visit_all([&](SendRecord& record) { finish_send(record, status); });
     receives_.visit_all([&](ReceiveRecord& record) { finish_receive(record, status); });
     // Announced messages can not be fetched any more; what is here already can still be received.
     around_.receives->visit_unexpected_of(*this, [&](UnexpectedMessage& message) {
-        if (message.vbuf == nullptr && message.total != 0) around_.receives->remove(message);
+        if (message.protocol != Protocol::Eager) around_.receives->remove(message);
     });
 }
 

@@ -35,8 +35,8 @@ constexpr std::size_t few_lanes = 4;
 constexpr std::uint64_t nap_milliseconds = 10;
 /// Empty calls before it sleeps.
 constexpr std::uint32_t polls_before_sleep = 2000;
-/// When the counters page is brought up to date: after so many calls that moved something, and after
-/// so many empty ones in a row.
+/// When the counters page is brought up to date: after so many calls that moved something, and
+/// after so many empty ones in a row.
 constexpr std::uint64_t tidings_between_looks = 4096;
 constexpr std::uint32_t polls_before_look = 1024;
 static_assert(polls_before_look % polls_between_rests == 0);
@@ -102,8 +102,8 @@ DeviceParts::~DeviceParts() {
 }
 
 base::Result<std::uint32_t> DeviceParts::register_memory(void* address, std::size_t bytes) {
-    auto handle = nic_->register_memory(
-        address, bytes, {tag_, ka::right_rdma_read | ka::right_rdma_write});
+    auto handle =
+        nic_->register_memory(address, bytes, {tag_, ka::right_rdma_read | ka::right_rdma_write});
     if (!handle) return std::move(handle).error();
     return handle.value();
 }
@@ -228,10 +228,11 @@ bool DeviceParts::progress_locked(bool by_program) {
         if (all_seen || ++rounds_before_end_ > most_rounds_before_end) end_broken();
         moved = true;
     }
-    if (moved &&
-        tidings_.fetch_add(1, std::memory_order_relaxed) % tidings_between_looks == 0) [[unlikely]]
+    if (!moved) return false;
+    if (tidings_.fetch_add(1, std::memory_order_relaxed) % tidings_between_looks == 0) [[unlikely]]
         look();
-    return moved;
+    wake_sleepers();
+    return true;
 }
 
 void DeviceParts::look() {
@@ -300,12 +301,14 @@ void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
         return progress_locked(true);
     };
     const auto arm = [&] {
-        if (!std::exchange(slept, true)) {
-            cq_->sleeper_enters();
-            const base::BiasedGuard guard(lock_);
-            look_again();
-        }
+        const bool first = !std::exchange(slept, true);
+        if (first) cq_->sleeper_enters();
+        const base::BiasedGuard guard(lock_);
+        if (first) look_again();
         cq_->group()->arm(na::Wakes::Sleeper);
+        // The group knows nothing of connections that are looked at without it.
+        for (ViLane* lane : in_place_)
+            lane->vi().wake_sleeper(lane->handle());
     };
     if (ua::wait_until(nic_->process().doorbell(), nic_->process().spin(), deadline, look, arm,
                        [&] { return cq_->should_yield(); }))
@@ -314,6 +317,12 @@ void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
         cq_->sleeper_leaves();
         nic_->process().look_after();
     }
+}
+
+void DeviceParts::wake_sleepers() noexcept {
+    na::Doorbell& doorbell = nic_->process().doorbell();
+    if (doorbell.anyone_sleeps()) [[unlikely]]
+        doorbell.wake_local();
 }
 
 void DeviceParts::wake() {
@@ -326,6 +335,8 @@ void DeviceParts::arm() {
     cq_->leave_to_service();
     for (auto& [handle, lane] : lanes_)
         lane->vi().leave_to_service(handle);
+    // What came before. Not as the program: that would take it back from the service thread.
+    progress_locked(false);
 }
 
 bool DeviceParts::serve() {

@@ -111,7 +111,8 @@ class Device {
     void wake();
     /// From now on the service thread makes progress when the program does not, and calls
     /// Listener::done. So a listener can signal a file descriptor that a program sleeps on. To be
-    /// called before each sleep; progress is made once more by the caller after it.
+    /// called before each sleep, after which only what listeners were told is looked at: progress by
+    /// the program would take the work back.
     void arm();
 
     // Limits, for the provider's attributes.

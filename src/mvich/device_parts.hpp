@@ -81,7 +81,10 @@ class DeviceParts final : public Registrar {
         return tidings_.load(std::memory_order_relaxed);
     }
     /// Listeners were told something outside progress_locked().
-    void told() noexcept { tidings_.fetch_add(1, std::memory_order_relaxed); }
+    void told() noexcept {
+        tidings_.fetch_add(1, std::memory_order_relaxed);
+        wake_sleepers();
+    }
     void wake();
     void arm();
     /// The service thread: the program does not poll.
@@ -108,6 +111,9 @@ class DeviceParts final : public Registrar {
     void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    /// What one thread has moved another may be waiting for: the peer woke only one of them, and
+    /// perhaps the service thread.
+    void wake_sleepers() noexcept;
     /// Unless nothing has happened since the last look.
     void look_again() {
         if (looked_at_ != tidings()) look();

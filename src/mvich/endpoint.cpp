@@ -431,8 +431,12 @@ void EndpointParts::bury_lost() {
 void EndpointParts::end_broken() {
     const auto check = [&](Connection& connection) {
         if (connection.conversation.is_lost()) return;
-        if ((connection.lane && connection.lane->is_broken()) || connection.conversation.gone())
-            end(connection, Status::PeerLost);
+        const bool broken = connection.lane && connection.lane->is_broken();
+        if (!broken && !connection.conversation.gone()) return;
+        base::log(base::LogLevel::Info, "the connection from " + readable(name_) + " to " +
+                                            readable(connection.conversation.name()) +
+                                            (broken ? " is lost" : " failed in a transfer"));
+        end(connection, Status::PeerLost);
     };
     for (auto& [key, connection] : connections_)
         check(*connection);

@@ -61,8 +61,6 @@ std::uint64_t ReceiveQueue::use_of(PostedReceive& receive, std::uint64_t bytes) 
     ++receive.messages;
     const std::uint64_t offset = receive.used;
     receive.used += std::min(bytes, receive.pieces.bytes() - offset);
-    // One for a single message is out of the queue already, or was never in it.
-    if ((receive.flags & order_multi_receive) == 0) return offset;
     const std::uint64_t left = receive.pieces.bytes() - receive.used;
     if ((left == 0 || left < receive.least_free) && !receive.spent) {
         receive.spent = true;

@@ -41,7 +41,7 @@ class AddressVector::Report {
 
     void add(std::size_t at, const std::optional<mvich::HostPort>& name) {
         if (name) {
-            const mvich::Peer peer = vector_.book_->insert(*name);
+            const mvich::Peer peer = vector_.take(*name);
             if (numbers_ != nullptr) numbers_[at] = peer;
             if (errors_ != nullptr) errors_[at] = 0;
             ++inserted_;
@@ -69,10 +69,11 @@ class AddressVector::Report {
     int inserted_ = 0;
 };
 
-AddressVector::AddressVector(Domain& domain, bool in_background, void* context)
+AddressVector::AddressVector(Domain& domain, bool is_map, bool in_background, void* context)
     : fid_av{},
       domain_(domain),
       domain_reference_(&domain.references()),
+      is_map_(is_map),
       in_background_(in_background),
       book_(std::make_shared<mvich::AddressBook>()) {
     fid.fclass = FI_CLASS_AV;
@@ -89,6 +90,25 @@ EventQueue* AddressVector::events() const noexcept {
     return events_ != nullptr ? events_ : domain_.event_queue();
 }
 
+mvich::Peer AddressVector::take(const mvich::HostPort& name) {
+    if (!is_map_) return book_->insert(name);
+    const std::lock_guard guard(mutex_);
+    if (const auto known = book_->find(name)) {
+        ++again_[*known];
+        return *known;
+    }
+    return book_->insert(name);
+}
+
+bool AddressVector::give_back(mvich::Peer peer) {
+    const std::lock_guard guard(mutex_);
+    if (const auto found = again_.find(peer); found != again_.end()) {
+        if (--found->second == 0) again_.erase(found);
+        return true;
+    }
+    return book_->remove(peer);
+}
+
 int AddressVector::open(fid_domain* domain, fi_av_attr* attributes, fid_av** vector,
                         void* context) {
     return guarded([&] {
@@ -99,8 +119,8 @@ int AddressVector::open(fid_domain* domain, fi_av_attr* attributes, fid_av** vec
         if (wanted.name != nullptr) return -FI_ENOSYS;
         if (wanted.flags & ~(FI_EVENT | FI_SYMMETRIC)) return -FI_ENOSYS;
         if (wanted.rx_ctx_bits != 0) return -FI_ENOSYS;
-        *vector = new AddressVector(static_cast<Domain&>(*domain), (wanted.flags & FI_EVENT) != 0,
-                                    context);
+        *vector = new AddressVector(static_cast<Domain&>(*domain), wanted.type == FI_AV_MAP,
+                                    (wanted.flags & FI_EVENT) != 0, context);
         if (attributes != nullptr && attributes->type == FI_AV_UNSPEC)
             attributes->type = FI_AV_TABLE;
         return 0;
@@ -152,7 +172,7 @@ int AddressVector::remove(fid_av* vector, fi_addr_t* numbers, std::size_t count,
     return guarded([&] {
         int result = 0;
         for (std::size_t at = 0; at < count; ++at)
-            if (!vector_of(vector).book_->remove(static_cast<mvich::Peer>(numbers[at])))
+            if (!vector_of(vector).give_back(static_cast<mvich::Peer>(numbers[at])))
                 result = -FI_EINVAL;
         return result;
     });

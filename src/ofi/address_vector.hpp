@@ -2,7 +2,9 @@
 // Address vectors: address books whose numbers are libfabric's fi_addr_t, in maps as in tables.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include <rdma/fi_domain.h>
 
@@ -22,12 +24,16 @@ class AddressVector final : public fid_av {
     [[nodiscard]] const std::shared_ptr<mvich::AddressBook>& book() const noexcept { return book_; }
 
   private:
-    AddressVector(Domain& domain, bool in_background, void* context);
+    AddressVector(Domain& domain, bool is_map, bool in_background, void* context);
     ~AddressVector();
 
     /// Tells what became of an insertion, in the way that the vector's kind wants.
     class Report;
 
+    /// The peer's number. In a map an address has one, however often it is inserted: a message's
+    /// source must be what receives were told, whichever insertion they know.
+    [[nodiscard]] mvich::Peer take(const mvich::HostPort& name);
+    [[nodiscard]] bool give_back(mvich::Peer peer);
     /// Null: there is none.
     [[nodiscard]] EventQueue* events() const noexcept;
 
@@ -49,9 +55,12 @@ class AddressVector final : public fid_av {
 
     Domain& domain_;
     Reference domain_reference_;
+    const bool is_map_;
     const bool in_background_;  ///< FI_EVENT: the program hears of insertions by its event queue
     EventQueue* events_ = nullptr;
     std::shared_ptr<mvich::AddressBook> book_;
+    std::mutex mutex_;
+    std::map<mvich::Peer, std::uint32_t> again_;  ///< insertions beyond the first
 };
 
 }  // namespace via::ofi

@@ -246,7 +246,6 @@ void CompletionQueue::prepare_to_sleep() {
         wait_object().prepare();
     }
     domain_.device().arm();
-    domain_.progress();
 }
 
 void CompletionQueue::progress() {

@@ -106,7 +106,6 @@ bool Counter::ready() {
 void Counter::prepare_to_sleep() {
     wait_object().prepare();
     domain_.device().arm();
-    domain_.progress();
 }
 
 void Counter::progress() {

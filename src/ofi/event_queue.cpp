@@ -143,10 +143,7 @@ void EventQueue::prepare_to_sleep() {
         const std::lock_guard guard(mutex_);
         wait_object().prepare();
     }
-    for (const auto& device : devices()) {
-        device->arm();
-        device->progress();
-    }
+    for (const auto& device : devices()) device->arm();
 }
 
 ssize_t EventQueue::take(std::uint32_t* event, void* to, std::size_t bytes, std::uint64_t flags) {

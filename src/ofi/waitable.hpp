@@ -19,7 +19,7 @@ class Waitable {
 
     /// Something is there for the program (a counter: something new since it last was).
     [[nodiscard]] virtual bool ready() = 0;
-    /// Makes sure that a signal follows whatever comes from now on, and makes progress once more.
+    /// Makes sure that a signal follows whatever comes from now on.
     virtual void prepare_to_sleep() = 0;
     /// Moves what can be moved.
     virtual void progress() = 0;

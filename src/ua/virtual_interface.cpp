@@ -561,6 +561,13 @@ void VirtualInterface::leave_to_service(std::uint64_t expected) {
     carrier_->arm(na::Wakes::Service);
 }
 
+void VirtualInterface::wake_sleeper(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected) || state_ != ViState::Connected) return;
+    service_owned_.store(false, std::memory_order_relaxed);
+    carrier_->arm(na::Wakes::Sleeper);
+}
+
 void VirtualInterface::take_from_service() {
     service_owned_.store(false, std::memory_order_relaxed);
     carrier_->arm(na::Wakes::Nobody);

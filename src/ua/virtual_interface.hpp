@@ -100,6 +100,8 @@ class VirtualInterface final : public na::EndpointOwner {
     bool poll_frames(std::uint64_t expected, PolledBy who = PolledBy::Program);
     /// The program will not poll for a while: from now on arrivals wake the service thread.
     void leave_to_service(std::uint64_t expected);
+    /// A thread of the program that polls frames itself is going to sleep: the next arrival wakes it.
+    void wake_sleeper(std::uint64_t expected);
     /// On the service thread, with no lock held: what serve_soon() asked for.
     [[nodiscard]] bool serve_sink();
 

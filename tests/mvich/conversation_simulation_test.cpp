@@ -2,6 +2,7 @@
 // Messages of all kinds between two ends, by seed: every one arrives once, whole and in order,
 // whatever the protocol, however few credits and vbufs there are. A failure prints its seed.
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "simulated_traffic.hpp"
@@ -58,34 +59,37 @@ namespace {
 }
 
 void simulate(std::uint64_t seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    SCOPED_TRACE("VIA_TEST_SEED=" + std::to_string(seed));
     const PairOptions options = random_options(seed);
     Traffic traffic(seed, options, random_traffic(seed, options));
     traffic.run();
 }
 
-class ConversationSimulation : public testing::TestWithParam<int> {};
+/// Those of the test, or as many as VIA_TEST_SEEDS says; VIA_TEST_SEED=n does exactly one again.
+constexpr std::uint64_t tests = 20;
+constexpr std::uint64_t usual_seeds = 1000;
+
+[[nodiscard]] std::optional<std::uint64_t> number_from(const char* variable) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) return std::nullopt;
+    return std::strtoull(text, nullptr, 10);
+}
+
+class ConversationSimulation : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(ConversationSimulation, EveryOrderEndsOnceAndEveryMessageArrivesInOrder) {
-    constexpr std::uint64_t seeds_per_test = 50;
-    for (std::uint64_t i = 0; i < seeds_per_test; ++i) {
-        simulate(static_cast<std::uint64_t>(GetParam()) * seeds_per_test + i);
+    if (const auto one = number_from("VIA_TEST_SEED")) {
+        simulate(*one);
+        return;
+    }
+    const std::uint64_t seeds = number_from("VIA_TEST_SEEDS").value_or(usual_seeds);
+    for (std::uint64_t seed = GetParam(); seed < seeds; seed += tests) {
+        simulate(seed);
         if (testing::Test::HasFailure()) return;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ConversationSimulation, testing::Range(0, 20));
-
-/// VIA_TEST_SEED=n does exactly the same again; VIA_TEST_SEEDS=n goes on for as many.
-TEST(ConversationSeed, FromTheEnvironment) {
-    const char* one = std::getenv("VIA_TEST_SEED");
-    const char* many = std::getenv("VIA_TEST_SEEDS");
-    if (one == nullptr && many == nullptr) GTEST_SKIP() << "no seed is given";
-    const std::uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1000;
-    const std::uint64_t count = many != nullptr ? std::strtoull(many, nullptr, 10) : 1;
-    for (std::uint64_t i = 0; i < count && !testing::Test::HasFailure(); ++i)
-        simulate(first + i);
-}
+INSTANTIATE_TEST_SUITE_P(Seeds, ConversationSimulation, testing::Range<std::uint64_t>(0, tests));
 
 }  // namespace
 }  // namespace via::mvich::test

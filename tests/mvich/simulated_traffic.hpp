@@ -142,6 +142,7 @@ class Traffic {
         std::size_t reads_told = 0;
         std::size_t words_said = 0;
         bool lost = false;
+        std::size_t orders_before_loss = 0;
         Words words;
     };
 
@@ -703,6 +704,8 @@ class Traffic {
         }
         if (completion.status == Status::PeerLost) {
             ASSERT_TRUE(traffic_.lose_peer);
+            ASSERT_TRUE(!own.lost || order.number < own.orders_before_loss)
+                << "a receive took a message that can not come any more";
             return;
         }
         ASSERT_LE(offset, order.bytes.size());
@@ -811,6 +814,7 @@ class Traffic {
                 wander(4);
             }
             programs_[end].lost = true;
+            programs_[end].orders_before_loss = programs_[end].orders.size();
             pair_.ends[end].conversation->lost(Status::PeerLost);
             SendOrder late;
             late.to = 0;

@@ -91,6 +91,15 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) 
             std::memcpy(to + bytes - 8, &tail, 8);
             return;
         }
+        if (bytes <= 32) {
+            // Two overlapping halves; a call of memcpy takes longer.
+            std::uint64_t head[2], tail[2];
+            std::memcpy(head, from, 16);
+            std::memcpy(tail, from + bytes - 16, 16);
+            std::memcpy(to, head, 16);
+            std::memcpy(to + bytes - 16, tail, 16);
+            return;
+        }
         std::memcpy(to, from, bytes);
         return;
     }
@@ -161,6 +170,33 @@ class ChannelWriter {
         base::store_together(cell->payload, cell->header, first,
                              encode({kind, static_cast<std::uint8_t>(cells), flags,
                                      static_cast<std::uint16_t>(payload_bytes), argument},
+                                    lap_));
+        cell_ += cells;
+        current_ += cells;
+        if (cell_ == line_cells) next_line();
+    }
+
+    /// The same for a payload of more than one cell that lies in a whole line of memory, with
+    /// nothing secret behind it: no load needs to know how long it is.
+    void publish_line(FrameKind kind, const std::byte* payload,
+                      std::uint32_t payload_bytes) noexcept {
+        std::uint32_t cells = cells_for(payload_bytes);
+        std::atomic_thread_fence(std::memory_order_release);
+        if (line_cells - cell_ < 2 * cells) cells = line_cells - cell_;
+        const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, lap_);
+        Cell* cell = current_;
+        for (std::uint32_t i = 1; i < cells; ++i) {
+            std::uint64_t words[2];
+            std::memcpy(words, payload + first_cell_payload + (i - 1) * further_cell_payload,
+                        cell_bytes);
+            base::store_together(cell[i].payload, cell[i].header, words[0],
+                                 (words[1] & payload_of_tagged_word) | tag);
+        }
+        std::uint64_t first;
+        std::memcpy(&first, payload, sizeof first);
+        base::store_together(cell->payload, cell->header, first,
+                             encode({kind, static_cast<std::uint8_t>(cells), 0,
+                                     static_cast<std::uint16_t>(payload_bytes), 0},
                                     lap_));
         cell_ += cells;
         current_ += cells;
@@ -370,6 +406,19 @@ class ChannelReader {
                 std::memcpy(to + at, words, cell_bytes);
             else
                 copy_small(to + at, reinterpret_cast<const std::byte*>(words), left);
+        }
+    }
+
+    /// All of the frame's payload, and what lies behind it in its cells, into a line of memory.
+    void read_line(std::byte* to, std::uint32_t cells) const noexcept {
+        const Cell* cell = current();
+        const std::uint64_t first = cell->payload.load(std::memory_order_relaxed);
+        std::memcpy(to, &first, sizeof first);
+        for (std::uint32_t i = 1; i < cells; ++i) {
+            const std::uint64_t words[2] = {cell[i].payload.load(std::memory_order_relaxed),
+                                            cell[i].header.load(std::memory_order_relaxed)};
+            std::memcpy(to + first_cell_payload + (i - 1) * further_cell_payload, words,
+                        cell_bytes);
         }
     }
 

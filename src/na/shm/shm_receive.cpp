@@ -109,9 +109,9 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
     view.immediate = frame.argument;
     auto path = base::DataPath::Inline;
     // There are tags between the cells, so a frame's payload is shown as a copy.
-    alignas(cell_bytes) std::array<std::byte, max_inline_bytes> payload;
+    alignas(base::cache_line) std::array<std::byte, base::cache_line> payload;
     if (frame.kind == FrameKind::Inline) {
-        reader_->read_payload(payload.data(), frame.length);
+        reader_->read_line(payload.data(), frame.cells);
         view.data = payload.data();
         view.length = frame.length;
         if (!queues_.sink->frame(view)) return Shown::Refused;

@@ -62,13 +62,17 @@ bool ShmEndpoint::send_gathered(std::span<const iovec> pieces, std::uint32_t byt
         return send_gathered_chunk(pieces, bytes);
     if (!writer_->reserve(bytes)) [[unlikely]]
         return false;
-    std::byte gathered[max_inline_bytes];
+    // Zeros, since cells behind the payload go to the peer as well.
+    alignas(base::cache_line) std::byte gathered[base::cache_line] = {};
     std::byte* to = gathered;
     for (const iovec& piece : pieces) {
         copy_small(to, static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
         to += piece.iov_len;
     }
-    writer_->publish(FrameKind::Inline, 0, gathered, bytes, 0);
+    if (bytes > first_cell_payload) [[likely]]
+        writer_->publish_line(FrameKind::Inline, gathered, bytes);
+    else
+        writer_->publish(FrameKind::Inline, 0, gathered, bytes, 0);
     return finish_at_once(bytes, base::DataPath::Inline);
 }
 
