@@ -57,6 +57,7 @@ base::Result<void> DeviceParts::start() {
     const base::Settings& all = base::Settings::get();
     const std::string& progress = all.text("VIA_PROGRESS");
     rest_ = progress == "spin" ? Rest::Never : progress == "sleep" ? Rest::Sleep : Rest::Yield;
+    chooses_ways_ = all.text("VIA_MPI_DEVICE") == "auto";
     auto nic = ua::Nic::open(all.text("VIA_MPI_DEVICE"));
     if (!nic) return std::move(nic).error();
     nic_ = std::move(nic).value();

@@ -45,6 +45,8 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] Connector& connector() noexcept { return *connector_; }
     /// The address at which other hosts know this one.
     [[nodiscard]] const HostPort& own_host() const noexcept { return own_host_; }
+    /// Is it the device that chooses between the way inside a host and the one between hosts?
+    [[nodiscard]] bool chooses_ways() const noexcept { return chooses_ways_; }
     /// Does the address mean this very host?
     [[nodiscard]] bool is_here(const HostPort& name);
     /// All addresses of this host.
@@ -130,6 +132,7 @@ class DeviceParts final : public Registrar {
     WindowTable windows_;
     std::unique_ptr<Connector> connector_;
     HostPort own_host_;
+    bool chooses_ways_ = false;
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle

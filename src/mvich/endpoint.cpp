@@ -103,6 +103,11 @@ void EndpointParts::listen() {
         }
         const auto name = requester_name(request.value().remote);
         bool wanted = name.has_value();
+        // Nobody listened for a moment when it asked inside the host, so it took the other way,
+        // which is slow: it asks again.
+        if (wanted && request.value().fabric == ka::fabric_net && device_.chooses_ways() &&
+            requester_chooses(request.value().remote) && device_.is_here(*name))
+            wanted = false;
         if (wanted) {
             const base::BiasedGuard guard(device_.lock());
             wanted = !closing_.load() && may_accept(*name);
