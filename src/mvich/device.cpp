@@ -258,8 +258,18 @@ void DeviceParts::look() {
     gauges_->tell(now);
 }
 
+/// Threads that make connections would wait for seconds where a program polls without pause and
+/// cores are few: the lock knows no turns.
+void DeviceParts::let_others_in() noexcept {
+    constexpr int most_yields = 1000;
+    for (int i = 0; i < most_yields && seldom_ones_.load(std::memory_order_relaxed) != 0; ++i)
+        sched_yield();
+}
+
 bool DeviceParts::progress() {
     bool moved;
+    if (seldom_ones_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        let_others_in();
     {
         const base::BiasedGuard guard(lock_);
         moved = progress_locked(true);
@@ -356,7 +366,7 @@ bool DeviceParts::serve() {
 void DeviceParts::destroy_retired() {
     std::vector<std::unique_ptr<ViLane>> retired;
     {
-        const base::BiasedGuard guard(lock_);
+        const SeldomGuard guard(*this);
         retired.swap(retired_);
     }
 }

@@ -34,6 +34,22 @@ class DeviceParts final : public Registrar {
     ~DeviceParts() override;
 
     [[nodiscard]] base::BiasedLock& lock() noexcept { return lock_; }
+    /// For threads that need the lock seldom: a program that polls without pause lets them in.
+    class SeldomGuard {
+      public:
+        explicit SeldomGuard(DeviceParts& device) : device_(device) {
+            device.seldom_ones_.fetch_add(1);
+            as_owner_ = device.lock_.lock();
+            device.seldom_ones_.fetch_sub(1);
+        }
+        SeldomGuard(const SeldomGuard&) = delete;
+        SeldomGuard& operator=(const SeldomGuard&) = delete;
+        ~SeldomGuard() { device_.lock_.unlock(as_owner_); }
+
+      private:
+        DeviceParts& device_;
+        bool as_owner_;
+    };
     [[nodiscard]] ua::Nic& nic() noexcept { return *nic_; }
     [[nodiscard]] ua::CompletionQueue& cq() noexcept { return *cq_; }
     [[nodiscard]] ka::ProtectionTag tag() const noexcept { return tag_; }
@@ -110,6 +126,7 @@ class DeviceParts final : public Registrar {
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
     bool flush_touched();
+    void let_others_in() noexcept;
     void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
@@ -141,6 +158,7 @@ class DeviceParts final : public Registrar {
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
+    std::atomic<std::uint32_t> seldom_ones_{0};  ///< threads that wait for the lock
     std::uint32_t rounds_before_end_ = 0;
     bool events_ = false;  ///< since the last progress
     enum class Rest : std::uint8_t { Never, Yield, Sleep };

@@ -109,7 +109,7 @@ void EndpointParts::listen() {
             requester_chooses(request.value().remote) && device_.is_here(*name))
             wanted = false;
         if (wanted) {
-            const base::BiasedGuard guard(device_.lock());
+            const DeviceParts::SeldomGuard guard(device_);
             wanted = !closing_.load() && may_accept(*name);
         }
         if (wanted)
@@ -129,7 +129,7 @@ void EndpointParts::accept(const ka::IncomingRequest& request, const HostPort& n
     else [[maybe_unused]]
         auto rejected = device_.nic().device().connect_reject(request.request);
     {
-        const base::BiasedGuard guard(device_.lock());
+        const DeviceParts::SeldomGuard guard(device_);
         if (done && !closing_.load()) {
             accepted(name, std::move(lane));
         } else {
@@ -363,7 +363,7 @@ void EndpointParts::not_accepted(const HostPort& name) {
     if (connection.conversation.has_unsent())
         ask(connection, key);
     else
-        end(connection, Status::PeerLost);
+        end(connection, Status::Cancelled);  // it asks again, or nobody asked for anything
     bury_lost();
 }
 
