@@ -20,7 +20,8 @@ constexpr std::uint64_t turn_milliseconds = 2000;
 /// Errors that time may heal.
 [[nodiscard]] bool may_ask_again(base::Code code) noexcept {
     return code == base::Code::NoMatch || code == base::Code::NotFound ||
-           code == base::Code::Rejected || code == base::Code::Timeout;
+           code == base::Code::Rejected || code == base::Code::Timeout ||
+           code == base::Code::OutOfResources;
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ void Connector::run() {
 
 Connector::Turn Connector::take_turn(const Job& job) {
     {
-        const base::BiasedGuard guard(device_.lock());
+        const DeviceParts::SeldomGuard guard(device_);
         if (!job.endpoint->wants(job.key)) return Turn::Over;
         if (!job.endpoint->should_ask(job.key)) return Turn::Again;
     }
@@ -119,7 +120,7 @@ Connector::Turn Connector::take_turn(const Job& job) {
     // An endpoint of this host has its port as long as it lives.
     const bool nobody = !connected && error.code == base::Code::NoMatch &&
                         device_.is_here(job.to) && !port_is_reserved(job.to.port);
-    const base::BiasedGuard guard(device_.lock());
+    const DeviceParts::SeldomGuard guard(device_);
     const bool wanted = job.endpoint->wants(job.key);
     if (connected && wanted) {
         job.endpoint->connected(job.key, std::move(lane));

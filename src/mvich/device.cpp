@@ -57,6 +57,7 @@ base::Result<void> DeviceParts::start() {
     const base::Settings& all = base::Settings::get();
     const std::string& progress = all.text("VIA_PROGRESS");
     rest_ = progress == "spin" ? Rest::Never : progress == "sleep" ? Rest::Sleep : Rest::Yield;
+    chooses_ways_ = all.text("VIA_MPI_DEVICE") == "auto";
     auto nic = ua::Nic::open(all.text("VIA_MPI_DEVICE"));
     if (!nic) return std::move(nic).error();
     nic_ = std::move(nic).value();
@@ -257,8 +258,18 @@ void DeviceParts::look() {
     gauges_->tell(now);
 }
 
+/// Threads that make connections would wait for seconds where a program polls without pause and
+/// cores are few: the lock knows no turns.
+void DeviceParts::let_others_in() noexcept {
+    constexpr int most_yields = 1000;
+    for (int i = 0; i < most_yields && seldom_ones_.load(std::memory_order_relaxed) != 0; ++i)
+        sched_yield();
+}
+
 bool DeviceParts::progress() {
     bool moved;
+    if (seldom_ones_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        let_others_in();
     {
         const base::BiasedGuard guard(lock_);
         moved = progress_locked(true);
@@ -355,12 +366,14 @@ bool DeviceParts::serve() {
 void DeviceParts::destroy_retired() {
     std::vector<std::unique_ptr<ViLane>> retired;
     {
-        const base::BiasedGuard guard(lock_);
+        const SeldomGuard guard(*this);
         retired.swap(retired_);
     }
 }
 
 Posted DeviceParts::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    for (EndpointParts* endpoint : endpoints_)
+        endpoint->follow_book();
     if (order.pieces.size() > most_pieces) return Posted::Invalid;
     const bool multi = (order.flags & order_multi_receive) != 0;
     if (multi && order.pieces.size() != 1) return Posted::Invalid;

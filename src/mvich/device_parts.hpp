@@ -34,6 +34,22 @@ class DeviceParts final : public Registrar {
     ~DeviceParts() override;
 
     [[nodiscard]] base::BiasedLock& lock() noexcept { return lock_; }
+    /// For threads that need the lock seldom: a program that polls without pause lets them in.
+    class SeldomGuard {
+      public:
+        explicit SeldomGuard(DeviceParts& device) : device_(device) {
+            device.seldom_ones_.fetch_add(1);
+            as_owner_ = device.lock_.lock();
+            device.seldom_ones_.fetch_sub(1);
+        }
+        SeldomGuard(const SeldomGuard&) = delete;
+        SeldomGuard& operator=(const SeldomGuard&) = delete;
+        ~SeldomGuard() { device_.lock_.unlock(as_owner_); }
+
+      private:
+        DeviceParts& device_;
+        bool as_owner_;
+    };
     [[nodiscard]] ua::Nic& nic() noexcept { return *nic_; }
     [[nodiscard]] ua::CompletionQueue& cq() noexcept { return *cq_; }
     [[nodiscard]] ka::ProtectionTag tag() const noexcept { return tag_; }
@@ -47,6 +63,8 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] Connector& connector() noexcept { return *connector_; }
     /// The address at which other hosts know this one.
     [[nodiscard]] const HostPort& own_host() const noexcept { return own_host_; }
+    /// Is it the device that chooses between the way inside a host and the one between hosts?
+    [[nodiscard]] bool chooses_ways() const noexcept { return chooses_ways_; }
     /// Does the address mean this very host?
     [[nodiscard]] bool is_here(const HostPort& name);
     /// All addresses of this host.
@@ -110,6 +128,7 @@ class DeviceParts final : public Registrar {
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
     bool flush_touched();
+    void let_others_in() noexcept;
     void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
@@ -132,6 +151,7 @@ class DeviceParts final : public Registrar {
     WindowTable windows_;
     std::unique_ptr<Connector> connector_;
     HostPort own_host_;
+    bool chooses_ways_ = false;
 
     std::vector<EndpointParts*> endpoints_;
     std::unordered_map<std::uint64_t, ViLane*> lanes_;  ///< by VI handle
@@ -140,6 +160,7 @@ class DeviceParts final : public Registrar {
     std::vector<Conversation*> touched_;
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
+    std::atomic<std::uint32_t> seldom_ones_{0};  ///< threads that wait for the lock
     std::uint32_t rounds_before_end_ = 0;
     bool events_ = false;  ///< since the last progress
     enum class Rest : std::uint8_t { Never, Yield, Sleep };

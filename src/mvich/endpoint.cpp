@@ -103,8 +103,13 @@ void EndpointParts::listen() {
         }
         const auto name = requester_name(request.value().remote);
         bool wanted = name.has_value();
+        // Nobody listened for a moment when it asked inside the host, so it took the other way,
+        // which is slow: it asks again.
+        if (wanted && request.value().fabric == ka::fabric_net && device_.chooses_ways() &&
+            requester_chooses(request.value().remote) && device_.is_here(*name))
+            wanted = false;
         if (wanted) {
-            const base::BiasedGuard guard(device_.lock());
+            const DeviceParts::SeldomGuard guard(device_);
             wanted = !closing_.load() && may_accept(*name);
         }
         if (wanted)
@@ -124,7 +129,7 @@ void EndpointParts::accept(const ka::IncomingRequest& request, const HostPort& n
     else [[maybe_unused]]
         auto rejected = device_.nic().device().connect_reject(request.request);
     {
-        const base::BiasedGuard guard(device_.lock());
+        const DeviceParts::SeldomGuard guard(device_);
         if (done && !closing_.load()) {
             accepted(name, std::move(lane));
         } else {
@@ -358,7 +363,7 @@ void EndpointParts::not_accepted(const HostPort& name) {
     if (connection.conversation.has_unsent())
         ask(connection, key);
     else
-        end(connection, Status::PeerLost);
+        end(connection, Status::Cancelled);  // it asks again, or nobody asked for anything
     bury_lost();
 }
 
@@ -520,6 +525,7 @@ Posted Endpoint::receive(const ReceiveOrder& order) {
 std::optional<Envelope> Endpoint::peek(const ReceiveOrder& order, Peek how) {
     DeviceParts& device = parts_->device();
     const base::BiasedGuard guard(device.lock());
+    parts_->follow_book();
     ReceiveQueue& queue = parts_->receives();
     UnexpectedMessage* message = queue.find(order);
     if (message == nullptr) return std::nullopt;

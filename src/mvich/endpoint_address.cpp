@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::string_view word = "mvich1";  // the number is the version of the packets
 
+/// In the byte that says how long the host is: the requester takes the way inside the host if it can.
+constexpr std::uint8_t chooses_its_way = 0x80;
+
 void put_port(std::uint8_t* to, std::uint16_t port) {
     to[0] = static_cast<std::uint8_t>(port >> 8);
     to[1] = static_cast<std::uint8_t>(port);
@@ -50,7 +53,8 @@ ka::NetAddress listener_address(DeviceParts& device, const HostPort& name) {
 ka::NetAddress requester_address(DeviceParts& device, const HostPort& name) {
     ka::NetAddress address = listener_address(device, name);
     std::uint8_t* at = address.discriminator.data() + address.discriminator_bytes;
-    *at++ = name.host_bytes;
+    *at++ = static_cast<std::uint8_t>(name.host_bytes |
+                                      (device.chooses_ways() ? chooses_its_way : 0));
     std::copy_n(name.host.begin(), 16, at);
     address.discriminator_bytes = static_cast<std::uint8_t>(address.discriminator_bytes + 17);
     return address;
@@ -64,10 +68,14 @@ std::optional<HostPort> requester_name(const ka::NetAddress& address) {
     at += word.size();
     HostPort name;
     name.port = static_cast<std::uint16_t>(at[0] << 8 | at[1]);
-    name.host_bytes = at[2];
+    name.host_bytes = at[2] & static_cast<std::uint8_t>(~chooses_its_way);
     if (name.host_bytes != 4 && name.host_bytes != 16) return std::nullopt;
     std::copy_n(at + 3, name.host_bytes, name.host.begin());
     return name;
+}
+
+bool requester_chooses(const ka::NetAddress& address) {
+    return (address.discriminator[word.size() + 2] & chooses_its_way) != 0;
 }
 
 std::string readable(const HostPort& name) {

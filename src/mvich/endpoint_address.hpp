@@ -19,6 +19,8 @@ class DeviceParts;
 [[nodiscard]] ka::NetAddress requester_address(DeviceParts& device, const HostPort& name);
 /// Nothing: no endpoint of this layer asks so.
 [[nodiscard]] std::optional<HostPort> requester_name(const ka::NetAddress& address);
+/// Would a requester that has a name have come inside the host, if it could?
+[[nodiscard]] bool requester_chooses(const ka::NetAddress& address);
 /// "10.0.0.2:4711"
 [[nodiscard]] std::string readable(const HostPort& name);
 

@@ -51,6 +51,11 @@ class EndpointParts {
         return find_slowly(peer);
     }
     [[nodiscard]] Conversation& reach(const HostPort& name);
+    /// A peer may have got its number after it connected: receives from it must know that.
+    void follow_book() {
+        if (book_version_ != book_->version()) [[unlikely]]
+            renumber();
+    }
     void end_broken();
     void words_to(ControlListener* listener) noexcept { surroundings_.words = listener; }
     bool cancel_send(const void* context);

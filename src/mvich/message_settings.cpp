@@ -77,9 +77,11 @@ base::Result<void> MessageSettings::check() const {
             "VIA_MPI_EAGER_BYTES is " + std::to_string(protocol.eager_bytes) +
                 ", but a message that is sent at once must fit into a vbuf: at most " +
                 std::to_string(most) + " with VIA_MPI_VBUF_BYTES=" + std::to_string(vbuf_bytes));
-    // Those for noops and the first packet, a window of control packets and one, and what goes out.
-    const std::uint64_t needed = CreditAccount::noop_vbufs(credit_preserve) + 1 +
-                                 std::uint64_t{credit_preserve} + 1 + vbufs_for_sending;
+    // Those for noops and the first packet, twice, as two ends that ask each other have two VIs for
+    // a moment; a window of control packets and one; what goes out.
+    const std::uint64_t needed =
+        2 * (CreditAccount::noop_vbufs(credit_preserve) + std::uint64_t{1}) + credit_preserve + 1 +
+        vbufs_for_sending;
     const std::uint64_t vbufs = std::uint64_t{vbufs_per_region} * vbuf_regions;
     if (vbufs < needed)
         return base::Result<void>(

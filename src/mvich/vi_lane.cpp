@@ -42,7 +42,7 @@ base::Result<void> ViLane::create() {
     handle_ = made.value();
     vi_ = ua::vi_table().find(reinterpret_cast<const void*>(handle_));
     // The peer's Hello may come before the connection is known here.
-    const base::BiasedGuard guard(device_.lock());
+    const DeviceParts::SeldomGuard guard(device_);
     device_.add(*this);
     const std::uint32_t first_vbufs =
         CreditAccount::noop_vbufs(device_.settings().credit_preserve) + 1;

@@ -206,6 +206,25 @@ TEST_F(DeviceTest, AMultiReceiveTellsOfItsLastMessage) {
     }
 }
 
+TEST_F(DeviceTest, APeerMayGetItsNumberAfterItConnected) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    const std::uint64_t sent = 42;
+    ASSERT_NE(one.send(to_two, &sent, sizeof sent, 1), Posted::Invalid);
+    ASSERT_TRUE(two.until([&] {
+        ReceiveOrder look;
+        look.tag = 1;
+        return two.endpoint->peek(look, Endpoint::Peek::Look).has_value();
+    }));
+    const Peer to_one = two.book->insert(one.endpoint->name());
+    std::uint64_t received = 0;
+    ASSERT_EQ(two.receive(to_one, &received, sizeof received, 1), Posted::UnderWay);
+    const Completion completion = two.wait_for(Happened::Received);
+    EXPECT_EQ(completion.source, to_one);
+    EXPECT_EQ(received, sent);
+}
+
 TEST_F(DeviceTest, NobodyThereIsToldWithinTheTimeout) {
     Place one(device_);
     HostPort nobody = Place::loopback();

@@ -59,7 +59,9 @@ PEER(victim) {
         // One message each way: the connection stands.
         ASSERT_EQ(here->receive(peer, &word, sizeof word, 1), Posted::UnderWay);
         ASSERT_EQ(here->wait_for(Happened::Received).status, Status::Ok);
-        ASSERT_NE(here->send(peer, &word, sizeof word, 2), Posted::Invalid);
+        if (here->send(peer, &word, sizeof word, 2) == Posted::UnderWay) {
+            ASSERT_EQ(here->wait_for(Happened::Sent).status, Status::Ok);
+        }
     }
     if (phase == Phase::Receiving) {
         ASSERT_EQ(here->receive(peer, memory.data(), memory.size(), 3), Posted::UnderWay);
@@ -170,9 +172,12 @@ PEER(survivor) {
         // One in its place.
         ASSERT_EQ(link.get<std::uint8_t>(), 1);
         ASSERT_EQ(here.receive(peer, &answer, sizeof answer, 2), Posted::UnderWay);
-        ASSERT_NE(here.send(peer, &word, sizeof word, 1), Posted::Invalid);
+        const Posted to_next = here.send(peer, &word, sizeof word, 1);
         ASSERT_EQ(here.wait_for(Happened::Received).status, Status::Ok);
         ASSERT_EQ(answer, word);
+        if (to_next == Posted::UnderWay) {
+            ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+        }
         ASSERT_EQ(here.endpoint->orders_under_way(), 0U);
         link.meet();
         // What is over gives back all that it had, soon.

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"tiny_vbufs", {{"VIA_MPI_VBUF_BYTES", "100"}}, {"VIA_MPI_VBUF_BYTES", "100"}},
         Wrong{"too_few_vbufs",
               {{"VIA_MPI_VBUF_REGIONS", "1"}, {"VIA_MPI_VBUFS_PER_REGION", "4"}},
-              {"VIA_MPI_VBUF_REGIONS=1", "VIA_MPI_VBUFS_PER_REGION=4", "at least 16"}},
+              {"VIA_MPI_VBUF_REGIONS=1", "VIA_MPI_VBUFS_PER_REGION=4", "at least 23"}},
         Wrong{"unknown_progress", {{"VIA_PROGRESS", "run"}}, {"VIA_PROGRESS", "run", "sleep"}},
         Wrong{"unknown_device", {{"VIA_MPI_DEVICE", "ib7"}}, {"ib7"}}),
     [](const auto& each) { return std::string(each.param.name); });

@@ -59,7 +59,9 @@ inline std::shared_ptr<Device> open_device() {
 }
 
 inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
-    std::vector<std::byte> data(bytes);
+    std::vector<std::byte> data;
+    data.reserve(bytes + 1);  // also of nothing there is a pointer
+    data.resize(bytes);
     for (std::size_t i = 0; i < bytes; ++i)
         data[i] = static_cast<std::byte>(seed + i * 13 + (i >> 9));
     return data;
