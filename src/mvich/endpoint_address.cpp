@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::string_view word = "mvich1";  // the number is the version of the packets
 
-/// In the byte that says how long the host is: the requester takes the way inside the host if it can.
+/// In the byte that says how long the host is: the requester takes the way inside the host if it
+/// can.
 constexpr std::uint8_t chooses_its_way = 0x80;
 
 void put_port(std::uint8_t* to, std::uint16_t port) {
@@ -53,8 +54,8 @@ ka::NetAddress listener_address(DeviceParts& device, const HostPort& name) {
 ka::NetAddress requester_address(DeviceParts& device, const HostPort& name) {
     ka::NetAddress address = listener_address(device, name);
     std::uint8_t* at = address.discriminator.data() + address.discriminator_bytes;
-    *at++ = static_cast<std::uint8_t>(name.host_bytes |
-                                      (device.chooses_ways() ? chooses_its_way : 0));
+    *at++ =
+        static_cast<std::uint8_t>(name.host_bytes | (device.chooses_ways() ? chooses_its_way : 0));
     std::copy_n(name.host.begin(), 16, at);
     address.discriminator_bytes = static_cast<std::uint8_t>(address.discriminator_bytes + 17);
     return address;
