@@ -72,7 +72,7 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
     PostedReceive* receive = around_.receives->match(space, packet.head.word, peer);
     Vbuf* kept = vbuf;
     if (receive == nullptr && packet.head.bytes != 0 && vbuf == nullptr) {
-        kept = around_.vbufs->take();
+        kept = around_.vbufs->take_to_keep();
         if (kept == nullptr) return Arrival::NotNow;
         kept->owner = nullptr;  // nobody posted it
     }

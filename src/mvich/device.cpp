@@ -72,6 +72,8 @@ base::Result<void> DeviceParts::start() {
     vbufs_ = std::make_unique<VbufPool>(
         *this, VbufPool::Geometry{settings_.vbuf_bytes, settings_.vbufs_per_region,
                                   settings_.vbuf_regions});
+    // The first region at once: what the program registers may fill the table.
+    if (Vbuf* first = vbufs_->take()) vbufs_->give(first);
     registrations_ = std::make_unique<RegistrationCache>(
         *this, RegistrationCache::Limits{settings_.cache_entries, std::size_t{1} << 40});
     connector_ = std::make_unique<Connector>(*this);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mvich/vbuf.hpp"
 
+#include <cstddef>
+#include <cstdlib>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -101,7 +104,28 @@ Vbuf* VbufPool::take() noexcept {
     return &vbuf;
 }
 
+Vbuf* VbufPool::take_to_keep() noexcept {
+    // The last region is for packets and RDMA on their way, or those that wait would hold up what
+    // they wait for.
+    if (regions_.size() < geometry_.max_regions)
+        if (Vbuf* vbuf = take()) return vbuf;
+    const std::size_t bytes = offsetof(Vbuf, packet) + geometry_.packet_bytes;
+    constexpr std::size_t alignment = alignof(Vbuf);
+    void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (memory == nullptr) return nullptr;
+    auto* vbuf = static_cast<Vbuf*>(memory);
+    vbuf->region = nullptr;
+    vbuf->handle = 0;
+    ++in_use_;
+    return vbuf;
+}
+
 void VbufPool::give(Vbuf* vbuf) noexcept {
+    if (vbuf->region == nullptr) {
+        std::free(vbuf);
+        --in_use_;
+        return;
+    }
     VbufRegion& region = *vbuf->region;
     if (region.none_free()) link_first(region);
     region.push(*vbuf);

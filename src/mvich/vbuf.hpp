@@ -26,7 +26,7 @@ class VbufRegion;
 
 struct alignas(VIP_DESCRIPTOR_ALIGNMENT) Vbuf {
     VIP_DESCRIPTOR descriptor;
-    VbufRegion* region;
+    VbufRegion* region;                ///< null: from the heap
     Vbuf* next;                        ///< free list, or a list of its holder
     void* owner;                       ///< whoever posted it
     std::uint32_t bytes;               ///< of `packet` in use
@@ -49,6 +49,9 @@ class VbufPool {
     /// Its descriptor is zero when it is new, and as it was left when it was used before. Null: no
     /// region can be added (their number, memory or registration); nothing has happened.
     [[nodiscard]] Vbuf* take() noexcept;
+    /// For a packet that only waits in it: from the heap if need be, since the peer's credits bound
+    /// how many there are. It can not be posted. Null: there is no memory.
+    [[nodiscard]] Vbuf* take_to_keep() noexcept;
     void give(Vbuf* vbuf) noexcept;
 
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
