@@ -38,7 +38,7 @@ class SimEndpoint final : public Endpoint {
     [[nodiscard]] const ka::EndpointAttributes& local() const noexcept { return queues_.local; }
     /// The connection has come about; the NIC knows already.
     void connected(const ka::EndpointAttributes& remote) { queues_.remote = remote; }
-    [[nodiscard]] bool has_news();
+    [[nodiscard]] bool has_news() override;
     [[nodiscard]] std::uint64_t oldest_news();
 
   private:
