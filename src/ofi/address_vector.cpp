@@ -34,7 +34,7 @@ std::string counted_on(const std::string& name, std::size_t steps) {
 class AddressVector::Report {
   public:
     Report(AddressVector& vector, fi_addr_t* numbers, std::uint64_t flags, void* context)
-        : vector_(vector), numbers_(numbers), flags_(flags), context_(context) {
+        : vector_(vector), numbers_(numbers), context_(context) {
         // With FI_SYNC_ERR the context is an array for the error of each address.
         if (flags & FI_SYNC_ERR) errors_ = static_cast<int*>(context);
     }
@@ -63,7 +63,6 @@ class AddressVector::Report {
   private:
     AddressVector& vector_;
     fi_addr_t* numbers_;
-    std::uint64_t flags_;
     void* context_;
     int* errors_ = nullptr;
     int inserted_ = 0;

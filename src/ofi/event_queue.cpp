@@ -94,12 +94,12 @@ void EventQueue::forget(const struct fid* whose) noexcept {
     const std::lock_guard guard(mutex_);
     std::erase_if(events_, [&](const Event& event) {
         if (event.is_error) return event.error.fid == whose;
-        struct fid* of = nullptr;
+        fi_eq_cm_entry entry;
         if ((event.event != FI_CONNECTED && event.event != FI_SHUTDOWN) ||
-            event.bytes.size() < sizeof(fi_eq_cm_entry))
+            event.bytes.size() < sizeof entry)
             return false;
-        std::memcpy(&of, event.bytes.data(), sizeof of);
-        return of == whose;
+        std::memcpy(&entry, event.bytes.data(), sizeof entry);
+        return entry.fid == whose;
     });
 }
 
