@@ -13,6 +13,8 @@ std::uint64_t via::test::allocations() noexcept {
     return count;
 }
 
+// The sanitizers have an operator new of their own; under them nothing is counted.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 void* operator new(std::size_t bytes) {
     count.fetch_add(1, std::memory_order_relaxed);
     if (void* memory = std::malloc(bytes)) return memory;
@@ -24,3 +26,4 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
     std::free(memory);
 }
+#endif

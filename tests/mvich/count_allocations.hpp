@@ -6,6 +6,7 @@
 
 namespace via::test {
 
+/// Always 0 under a sanitizer.
 [[nodiscard]] std::uint64_t allocations() noexcept;
 
 }  // namespace via::test
