@@ -301,18 +301,30 @@ class ShmEnd : public na::FrameSink {
     }
     bool serve() override {
         ++served;
-        return on_serve && on_serve();
+        std::function<bool()> answer;
+        {
+            const std::lock_guard guard(mutex_);
+            answer = on_serve_;
+        }
+        return answer && answer();
+    }
+    /// What serve() does from now on; the service thread may be about to call it.
+    void when_served(std::function<bool()> answer) {
+        const std::lock_guard guard(mutex_);
+        on_serve_ = std::move(answer);
     }
     void broken() noexcept override { ++breaks; }
     [[nodiscard]] std::uint64_t received() const { return next_; }
 
     std::uint64_t handle = 0;
     ua::VirtualInterface* vi = nullptr;
-    std::function<bool()> on_serve;
     std::atomic<int> served{0};
     std::atomic<int> breaks{0};
 
   private:
+    std::mutex mutex_;
+    std::function<bool()> on_serve_;
+
     [[nodiscard]] ka::NetAddress address(const std::string& name) const {
         const na::NicAddress& host = nic_->device().attributes().address;
         ka::NetAddress result;
@@ -403,7 +415,7 @@ TEST_F(ViShmSink, ThroughACompletionQueue) {
 TEST_F(ViShmSink, ServiceThreadAnswersForAProgramThatDoesNotPoll) {
     connect();
     std::uint64_t answered = 0;
-    right.on_serve = [&] {
+    right.when_served([&] {
         while (right.vi->poll_frames(right.handle, PolledBy::Service)) {
         }
         while (answered != right.received()) {
@@ -411,7 +423,7 @@ TEST_F(ViShmSink, ServiceThreadAnswersForAProgramThatDoesNotPoll) {
             ++answered;
         }
         return false;
-    };
+    });
     const std::uint64_t count = repeated(2000);
     for (std::uint64_t number = 0; number < count; ++number) {
         ASSERT_EQ(left.send(number, number % 2000), PacketOutcome::Sent);
@@ -436,11 +448,11 @@ TEST_F(ViShmSink, HearsOfADisconnectWhetherOrNotItPolls) {
         ASSERT_TRUE(other.connected());
         ASSERT_EQ(one.send(0, 1000), PacketOutcome::Sent);
         if (!polls)
-            other.on_serve = [&] {
+            other.when_served([&] {
                 while (other.vi->poll_frames(other.handle, PolledBy::Service)) {
                 }
                 return other.breaks == 0;
-            };
+            });
         ASSERT_TRUE(one.vi->disconnect(one.handle));
         EXPECT_TRUE(eventually([&] {
             if (polls) other.vi->poll_frames(other.handle);
@@ -478,11 +490,11 @@ TEST_F(ViShmSink, HearsOfTheDeathOfThePeer) {
         end.request("parent", "child");
         EXPECT_TRUE(end.connected());
         if (!polls)
-            end.on_serve = [&] {
+            end.when_served([&] {
                 while (end.vi->poll_frames(end.handle, PolledBy::Service)) {
                 }
                 return end.breaks == 0;
-            };
+            });
         EXPECT_TRUE(eventually([&] {
             if (polls) end.vi->poll_frames(end.handle);
             return end.received() > 1000;
