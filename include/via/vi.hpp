@@ -236,11 +236,13 @@ class Vi {
 
     std::optional<Completion> poll_send() {
         VIP_DESCRIPTOR* descriptor = nullptr;
-        return finished(VipSendDone(handle_, &descriptor), false, descriptor);
+        const VIP_RETURN code = VipSendDone(handle_, &descriptor);
+        return finished(code, false, descriptor);
     }
     std::optional<Completion> poll_receive() {
         VIP_DESCRIPTOR* descriptor = nullptr;
-        return finished(VipRecvDone(handle_, &descriptor), true, descriptor);
+        const VIP_RETURN code = VipRecvDone(handle_, &descriptor);
+        return finished(code, true, descriptor);
     }
 
     // VIP_TIMEOUT when nothing ended in time, VIP_DESCRIPTOR_ERROR when nothing was posted.

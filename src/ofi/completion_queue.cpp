@@ -140,7 +140,9 @@ ssize_t CompletionQueue::take(Form* to, std::size_t count, fi_addr_t* sources) n
 
 template <class Form>
 ssize_t CompletionQueue::read_now(Form* to, std::size_t count, fi_addr_t* sources) noexcept {
-    if (const ssize_t taken = take(to, count, sources); taken != -FI_EAGAIN) return taken;
+    // A read of nothing asks for progress, whatever waits to be read.
+    if (count != 0) [[likely]]
+        if (const ssize_t taken = take(to, count, sources); taken != -FI_EAGAIN) return taken;
     domain_.progress();
     return take(to, count, sources);
 }
@@ -261,15 +263,7 @@ int CompletionQueue::close(struct fid* fid) {
 
 int CompletionQueue::control(struct fid* fid, int command, void* argument) {
     const auto* self = &static_cast<CompletionQueue&>(*reinterpret_cast<fid_cq*>(fid));
-    switch (command) {
-        case FI_GETWAIT:
-            return self->wait_object().give(argument);
-        case FI_GETWAITOBJ:
-            *static_cast<fi_wait_obj*>(argument) = self->wait_object().kind();
-            return 0;
-        default:
-            return -FI_ENOSYS;
-    }
+    return self->wait_object().control(command, argument);
 }
 
 template <class Form>

@@ -18,6 +18,14 @@ using via::base::Deadline;
 
 namespace {
 
+/// The cells of the next frame when `cell` of the line are taken: what it leaves of its line is its
+/// own if no other of its length fits there.
+std::uint32_t cells_taken(std::uint32_t cell, std::uint32_t bytes) {
+    const std::uint32_t cells = cells_for(bytes);
+    const std::uint32_t left = cell + cells > line_cells ? line_cells : line_cells - cell;
+    return cells != 1 && left < 2 * cells ? left : cells;
+}
+
 constexpr std::uint32_t direction_bytes(std::uint32_t lines, std::uint32_t ring) {
     return static_cast<std::uint32_t>(sizeof(DirectionControl)) +
            lines * static_cast<std::uint32_t>(sizeof(FrameLine)) + ring;
@@ -212,8 +220,7 @@ TEST_P(Channel, EveryCellIsWrittenInEveryLap) {
     for (std::uint32_t i = 0; i < rounds && line < laps * GetParam().lines; ++i) {
         const std::uint32_t bytes = random.between(0, max_inline_bytes);
         ASSERT_TRUE(writer.reserve(bytes)) << "the reader keeps pace";
-        const std::uint32_t cells = cells_for(bytes);
-        if (cell + cells > line_cells) {
+        if (cell + cells_for(bytes) > line_cells) {
             ASSERT_NO_FATAL_FAILURE(check_line(line));
             ++line;
             cell = 0;
@@ -222,7 +229,7 @@ TEST_P(Channel, EveryCellIsWrittenInEveryLap) {
         const bool lap = line / GetParam().lines % 2 == 0;
         ASSERT_TRUE(
             is_present(direction.lines[line % GetParam().lines].cells[cell].header.load(), lap));
-        cell += cells;
+        cell += cells_taken(cell, bytes);
         if (cell == line_cells) {
             ASSERT_NO_FATAL_FAILURE(check_line(line));
             ++line;
@@ -550,7 +557,7 @@ TEST(ChannelWriter, CarriesJustThePayload) {
                 writer.publish(FrameKind::Inline, 3, from, bytes, 4);
                 ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
                 ASSERT_EQ(frame.length, bytes);
-                ASSERT_EQ(frame.cells, cells_for(bytes));
+                ASSERT_EQ(frame.cells, cells_taken(before, bytes));
                 // Any first part of it, too.
                 for (std::uint32_t part = 0; part <= bytes; ++part) {
                     std::byte* to = edge == GuardedMemory::Edge::Front ? target.data()
@@ -792,8 +799,7 @@ TEST(HostileConsumer, MovesTheWriterNowhere) {
             }
             const std::uint32_t payload = random.between(0, max_inline_bytes);
             // Publishes to where the lines say that nobody reads any more.
-            const std::uint32_t cells = cells_for(payload);
-            const bool moves_on = cell + cells > line_cells;
+            const bool moves_on = cell + cells_for(payload) > line_cells;
             const std::uint64_t target = moves_on ? line + 1 : line;
             const bool room = writer.reserve(payload);
             if (target - lines_believed >= 16) {
@@ -813,7 +819,7 @@ TEST(HostileConsumer, MovesTheWriterNowhere) {
             ASSERT_EQ(header.kind, FrameKind::Inline);
             ASSERT_EQ(header.argument, frames);
             ++frames;
-            cell += cells;
+            cell += cells_taken(cell, payload);
             if (cell == line_cells) {
                 ++line;
                 cell = 0;

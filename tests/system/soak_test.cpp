@@ -510,11 +510,13 @@ class Lane {
     }
     void wait_send() {
         VIP_DESCRIPTOR* descriptor = nullptr;
-        take_send(VipSendWait(*vi_, patience_ms, &descriptor), descriptor);
+        const VIP_RETURN code = VipSendWait(*vi_, patience_ms, &descriptor);
+        take_send(code, descriptor);
     }
     void wait_receive() {
         VIP_DESCRIPTOR* descriptor = nullptr;
-        take_receive(VipRecvWait(*vi_, patience_ms, &descriptor), descriptor);
+        const VIP_RETURN code = VipRecvWait(*vi_, patience_ms, &descriptor);
+        take_receive(code, descriptor);
     }
 
     void check_and_restore(bool whole) {
