@@ -241,7 +241,9 @@ class Conversation final : public Source {
     void go_lost() noexcept { gone_ = true; }
 
     // Receiving (conversation_receive.cpp).
-    [[nodiscard]] Arrival eager_message(const Packet& packet, Vbuf* vbuf);
+    /// `delivered`: the sender's order if it wants to hear of it, else 0.
+    [[nodiscard]] Arrival eager_message(const PlainEager& packet, OrderId delivered, Vbuf* vbuf);
+    [[nodiscard]] Arrival noop(const PacketHead& head);
     [[nodiscard]] Arrival other_packet(const Packet& packet, Vbuf* vbuf);
     void deliver(PostedReceive& receive, const Announcement& message,
                  std::span<const std::byte> payload);

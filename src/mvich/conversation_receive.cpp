@@ -11,81 +11,64 @@ namespace {
 
 constexpr std::uint32_t most_head_bytes = max_packet_head_bytes;
 
-[[nodiscard]] constexpr bool is_plain_eager(const PacketHead& head) noexcept {
-    return head.kind == static_cast<std::uint8_t>(PacketKind::Eager) &&
-           (head.flags & ~(packet_has_data | 1U)) == 0;  // Message or Tagged
-}
-
 }  // namespace
 
 Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbuf* vbuf) {
-    Packet packet;
-    if (bytes.size() < sizeof packet.head) return Arrival::Broken;
-    std::memcpy(&packet.head, bytes.data(), sizeof packet.head);
     if (lost_) return Arrival::Taken;
     if (starving_said_ && !credits_.peer_starves()) starving_said_ = false;
-    if (is_plain_eager(packet.head)) [[likely]] {
-        std::size_t at = sizeof packet.head;
-        if ((packet.head.flags & packet_has_data) != 0) {
-            if (bytes.size() < at + sizeof packet.data) return Arrival::Broken;
-            std::memcpy(&packet.data, bytes.data() + at, sizeof packet.data);
-            at += sizeof packet.data;
-        }
-        if (bytes.size() - at != packet.head.bytes) return Arrival::Broken;
-        packet.payload = bytes.subspan(at);
-        return eager_message(packet, vbuf);
-    }
-    if (packet.kind() == PacketKind::Noop) {
-        if (bytes.size() != sizeof packet.head) return Arrival::Broken;
-        if ((packet.head.flags & packet_hello) != 0) {
-            const auto packet_bytes = static_cast<std::uint32_t>(packet.head.word);
-            const auto eager_bytes = static_cast<std::uint32_t>(packet.head.word >> 32);
-            if (open_ || packet_bytes < 2 * max_packet_head_bytes) return Arrival::Broken;
-            open_ = true;
-            credits_ = CreditAccount(packet.head.credits, window_,
-                                     around_.settings->credit_preserve, packet.head.bytes);
-            abilities_.packet_bytes = std::min(abilities_.packet_bytes, packet_bytes);
-            abilities_.eager_bytes = std::min(
-                {abilities_.eager_bytes, eager_bytes, abilities_.packet_bytes - most_head_bytes});
-            eager_limit_ = eager_limit(around_.settings->protocol, abilities_);
-            return Arrival::Taken;
-        }
-        credits_.granted(packet.head.credits);
-        if ((packet.head.flags & packet_starving) != 0)
-            peer_starves_on_us_ = true;
-        else if (credits_.may_send_data())
-            peer_starves_on_us_ = false;
-        around_.counters->noops_received.add();
-        return Arrival::Taken;
-    }
+    PlainEager eager;
+    if (decode_plain_eager(bytes, eager)) [[likely]]
+        return eager_message(eager, 0, vbuf);
     const auto decoded = decode(bytes);
     if (!decoded) return Arrival::Broken;
-    return other_packet(*decoded, vbuf);
+    return decoded->kind() == PacketKind::Noop ? noop(decoded->head) : other_packet(*decoded, vbuf);
 }
 
-Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vbuf) {
+Conversation::Arrival Conversation::noop(const PacketHead& head) {
+    if ((head.flags & packet_hello) != 0) {
+        const Hello hello = Hello::of(head.word);
+        if (open_ || hello.packet_bytes < 2 * max_packet_head_bytes) return Arrival::Broken;
+        open_ = true;
+        credits_ =
+            CreditAccount(head.credits, window_, around_.settings->credit_preserve, hello.preserve);
+        abilities_.packet_bytes = std::min(abilities_.packet_bytes, hello.packet_bytes);
+        abilities_.eager_bytes = std::min(
+            {abilities_.eager_bytes, hello.eager_bytes, abilities_.packet_bytes - most_head_bytes});
+        eager_limit_ = eager_limit(around_.settings->protocol, abilities_);
+        return Arrival::Taken;
+    }
+    credits_.granted(head.credits);
+    if ((head.flags & packet_starving) != 0)
+        peer_starves_on_us_ = true;
+    else if (credits_.may_send_data())
+        peer_starves_on_us_ = false;
+    around_.counters->noops_received.add();
+    return Arrival::Taken;
+}
+
+Conversation::Arrival Conversation::eager_message(const PlainEager& packet, OrderId delivered,
+                                                  Vbuf* vbuf) {
+    const std::size_t bytes = packet.payload.size();
     // A peer that sends more than it may gets none of our receives.
-    if (!open_ || packet.head.bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0)
+    if (!open_ || bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0)
         return Arrival::Broken;
-    const MessageClass message_class = packet.message_class();
-    const Space space = message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
-    PostedReceive* receive = around_.receives->match(space, packet.head.word, peer);
+    const Space space =
+        packet.message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
+    PostedReceive* receive = around_.receives->match(space, packet.tag, peer);
     Vbuf* kept = vbuf;
-    if (receive == nullptr && packet.head.bytes != 0 && vbuf == nullptr) {
+    if (receive == nullptr && bytes != 0 && vbuf == nullptr) {
         kept = around_.vbufs->take_to_keep();
         if (kept == nullptr) return Arrival::NotNow;
         kept->owner = nullptr;  // nobody posted it
     }
-    credits_.granted(packet.head.credits);
+    credits_.granted(packet.credits);
     if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
     credits_.arrived();
     around_.counters->received.add();
-    const bool has_data = (packet.head.flags & packet_has_data) != 0;
-    const bool wants_delivered = (packet.head.flags & packet_wants_delivered) != 0;
     if (receive != nullptr) [[likely]] {
         deliver(*receive,
-                {message_class, Protocol::Eager, has_data, wants_delivered, packet.head.word,
-                 packet.data, packet.id, packet.head.bytes, 0, 0},
+                {packet.message_class, Protocol::Eager, packet.has_data, delivered != 0, packet.tag,
+                 packet.data, delivered, bytes, 0, 0},
                 packet.payload);
         credits_.released();
         return Arrival::Taken;
@@ -94,14 +77,14 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
     UnexpectedMessage message;
     message.source = this;
     message.space = space;
-    message.tag = packet.head.word;
+    message.tag = packet.tag;
     message.data = packet.data;
-    message.has_data = has_data;
-    message.total = packet.head.bytes;
-    message.id = packet.id;
+    message.has_data = packet.has_data;
+    message.total = bytes;
+    message.id = delivered;
     // It is here, and that is all that the sender wants to know.
-    if (wants_delivered) answer(packet.id, Status::Ok);
-    if (packet.head.bytes == 0) {
+    if (delivered != 0) answer(delivered, Status::Ok);
+    if (bytes == 0) {
         if (listed_ >= most_owed) return Arrival::Broken;
         around_.receives->add(message);
         ++listed_;
@@ -110,8 +93,8 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
     }
     message.vbuf = kept;
     if (vbuf == nullptr) {
-        std::memcpy(kept->packet, packet.payload.data(), packet.payload.size());
-        message.payload = {kept->packet, packet.payload.size()};
+        std::memcpy(kept->packet, packet.payload.data(), bytes);
+        message.payload = {kept->packet, bytes};
         around_.receives->add(message);
         return Arrival::Taken;
     }
@@ -123,7 +106,9 @@ Conversation::Arrival Conversation::eager_message(const Packet& packet, Vbuf* vb
 Conversation::Arrival Conversation::other_packet(const Packet& packet, Vbuf* vbuf) {
     if (!open_ || owes_too_much()) return Arrival::Broken;
     if (packet.kind() == PacketKind::Eager && packet.message_class() <= MessageClass::Tagged)
-        return eager_message(packet, vbuf);
+        return eager_message({packet.message_class(), (packet.head.flags & packet_has_data) != 0,
+                              packet.head.credits, packet.head.word, packet.data, packet.payload},
+                             packet.id, vbuf);
     credits_.granted(packet.head.credits);
     if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
     if (credits_.peer_has() == 0) return Arrival::Broken;

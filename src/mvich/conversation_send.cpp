@@ -29,8 +29,9 @@ void Conversation::open(Lane& lane, std::uint32_t window) {
     hello.kind = static_cast<std::uint8_t>(PacketKind::Noop);
     hello.flags = packet_hello;
     hello.credits = static_cast<std::uint16_t>(window);
-    hello.bytes = around_.settings->credit_preserve;
-    hello.word = std::uint64_t{abilities_.eager_bytes} << 32 | abilities_.packet_bytes;
+    hello.word =
+        Hello{abilities_.packet_bytes, abilities_.eager_bytes, around_.settings->credit_preserve}
+            .word();
     const iovec piece{&hello, sizeof hello};
     // The first packet on a new connection always finds room.
     if (lane.send({&piece, 1}, sizeof hello) != Lane::Outcome::Done) go_lost();
@@ -49,28 +50,22 @@ Posted Conversation::send(const SendOrder& order) {
 /// False: nothing has happened.
 bool Conversation::send_eager_now(const SendOrder& order, std::uint64_t bytes) {
     if (lost_ || order.pieces.size() > most_pieces_at_once) return false;
-    struct {
-        PacketHead head;
-        std::uint64_t data;
-    } packet;
-    const bool has_data = (order.flags & order_has_data) != 0;
-    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
-    packet.head.flags = static_cast<std::uint8_t>(
-        static_cast<std::uint8_t>(order.space == Space::Tagged ? MessageClass::Tagged
-                                                               : MessageClass::Message) |
-        (has_data ? packet_has_data : 0));
-    packet.head.credits = credits_.take_owed();
-    packet.head.bytes = static_cast<std::uint32_t>(bytes);
-    packet.head.word = order.tag;
-    packet.data = order.data;
-    const std::size_t head_bytes = has_data ? sizeof packet : sizeof packet.head;
+    const PlainEager packet{
+        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message,
+        (order.flags & order_has_data) != 0,
+        credits_.take_owed(),
+        order.tag,
+        order.data,
+        {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}};
+    std::array<std::byte, max_plain_eager_head_bytes> head;
+    const std::size_t head_bytes = encode_plain_eager(packet, head);
     iovec pieces[1 + most_pieces_at_once];
-    pieces[0] = {&packet, head_bytes};
+    pieces[0] = {head.data(), head_bytes};
     std::copy(order.pieces.begin(), order.pieces.end(), pieces + 1);
     const Lane::Outcome outcome = lane_->send({pieces, 1 + order.pieces.size()},
                                               static_cast<std::uint32_t>(head_bytes + bytes));
     if (outcome != Lane::Outcome::Done) [[unlikely]] {
-        credits_.owe_again(packet.head.credits);
+        credits_.owe_again(packet.credits);
         if (outcome == Lane::Outcome::Gone) go_lost();
         return false;
     }

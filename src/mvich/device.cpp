@@ -232,8 +232,9 @@ bool DeviceParts::progress_locked(bool by_program) {
         moved = true;
     }
     if (!moved) return false;
-    if (tidings_.fetch_add(1, std::memory_order_relaxed) % tidings_between_looks == 0) [[unlikely]]
+    if (tidings_.get() % tidings_between_looks == 0) [[unlikely]]
         look();
+    tidings_.add();
     wake_sleepers();
     return true;
 }
@@ -339,7 +340,7 @@ void DeviceParts::wake_sleepers() noexcept {
 }
 
 void DeviceParts::wake() {
-    tidings_.fetch_add(1);
+    wakes_.fetch_add(1);
     nic_->process().doorbell().wake_local();
 }
 

@@ -98,11 +98,11 @@ class DeviceParts final : public Registrar {
     bool progress();
     void wait(base::Deadline deadline, std::uint64_t seen);
     [[nodiscard]] std::uint64_t tidings() const noexcept {
-        return tidings_.load(std::memory_order_relaxed);
+        return tidings_.get() + wakes_.load(std::memory_order_relaxed);
     }
     /// Listeners were told something outside progress_locked().
     void told() noexcept {
-        tidings_.fetch_add(1, std::memory_order_relaxed);
+        tidings_.add();
         wake_sleepers();
     }
     void wake();
@@ -167,7 +167,8 @@ class DeviceParts final : public Registrar {
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
     std::atomic<std::uint32_t> polls_before_rest_{1024};
-    std::atomic<std::uint64_t> tidings_{0};
+    base::Counter tidings_;                ///< under the lock: a plain store on the hot path
+    std::atomic<std::uint64_t> wakes_{0};  ///< by any thread
     std::unique_ptr<GaugeShare> gauges_;
     std::uint64_t looked_at_ = 0;  ///< tidings at the last look
     std::mutex local_host_mutex_;

@@ -92,7 +92,7 @@ bool known(const PacketHead& head) noexcept {
     if (kind < PacketKind::Eager || kind > PacketKind::Word) return false;
     const int flags = is_message(kind)
                           ? packet_class_mask | packet_has_data | packet_wants_delivered
-                      : kind == PacketKind::Noop ? packet_starving
+                      : kind == PacketKind::Noop ? packet_starving | packet_hello
                                                  : 0;
     return (head.flags & ~flags) == 0;
 }

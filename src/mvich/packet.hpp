@@ -59,6 +59,21 @@ inline constexpr std::uint8_t packet_starving = 0x20;
 /// brings the first credits.
 inline constexpr std::uint8_t packet_hello = 0x40;
 
+/// What the first packet says of its sender, in PacketHead::word.
+struct Hello {
+    std::uint32_t packet_bytes = 0;  ///< largest packet it takes
+    std::uint32_t eager_bytes = 0;   ///< largest message that it can keep in a vbuf
+    std::uint32_t preserve = 0;      ///< credits that it uses for control packets only
+    [[nodiscard]] constexpr std::uint64_t word() const noexcept {
+        return std::uint64_t{preserve} << 48 | std::uint64_t{eager_bytes} << 24 | packet_bytes;
+    }
+    [[nodiscard]] static constexpr Hello of(std::uint64_t word) noexcept {
+        return {static_cast<std::uint32_t>(word & 0xFFFFFF),
+                static_cast<std::uint32_t>(word >> 24 & 0xFFFFFF),
+                static_cast<std::uint32_t>(word >> 48)};
+    }
+};
+
 /// Names an order under way at one end, in packets of both: index, and generation in the high half.
 using OrderId = std::uint64_t;
 /// Set in the names of receives, not of sends.
@@ -110,22 +125,23 @@ inline constexpr std::size_t max_packet_head_bytes = 192;
 /// may be writing: all else is copied before it is looked at.
 [[nodiscard]] std::optional<Packet> decode(std::span<const std::byte> bytes) noexcept;
 
-/// The commonest packet by itself: Eager, of class Tagged, that wants no Delivered.
-struct EagerTagged {
+/// The commonest packet by itself: Eager, of class Message or Tagged, that wants no Delivered.
+struct PlainEager {
+    MessageClass message_class = MessageClass::Tagged;
+    bool has_data = false;
+    std::uint16_t credits = 0;
     std::uint64_t tag = 0;
     std::uint64_t data = 0;
-    std::uint16_t credits = 0;
-    bool has_data = false;
-    std::span<const std::byte> payload;
+    std::span<const std::byte> payload;  ///< to encode: only its length counts
 };
-inline constexpr std::size_t max_eager_tagged_head_bytes = 24;
+inline constexpr std::size_t max_plain_eager_head_bytes = 24;
 
-/// As encode(): all but the payload. Writes max_eager_tagged_head_bytes in any case.
-[[nodiscard]] inline std::size_t encode_eager_tagged(
-    const EagerTagged& packet, std::span<std::byte, max_eager_tagged_head_bytes> to) noexcept {
+/// As encode(): all but the payload. Writes max_plain_eager_head_bytes in any case.
+[[nodiscard]] inline std::size_t encode_plain_eager(
+    const PlainEager& packet, std::span<std::byte, max_plain_eager_head_bytes> to) noexcept {
     PacketHead head;
     head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
-    head.flags = static_cast<std::uint8_t>(static_cast<std::uint8_t>(MessageClass::Tagged) |
+    head.flags = static_cast<std::uint8_t>(static_cast<std::uint8_t>(packet.message_class) |
                                            (packet.has_data ? packet_has_data : 0));
     head.credits = packet.credits;
     head.bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -136,15 +152,18 @@ inline constexpr std::size_t max_eager_tagged_head_bytes = 24;
 }
 
 /// False: it is something else, or wrong; decode() knows.
-[[nodiscard]] inline bool decode_eager_tagged(std::span<const std::byte> bytes,
-                                              EagerTagged& packet) noexcept {
+[[nodiscard]] inline bool decode_plain_eager(std::span<const std::byte> bytes,
+                                             PlainEager& packet) noexcept {
+    static_assert(static_cast<int>(MessageClass::Message) == 0 &&
+                  static_cast<int>(MessageClass::Tagged) == 1);
     PacketHead head;
     if (bytes.size() < sizeof head) return false;
     std::memcpy(&head, bytes.data(), sizeof head);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // read once: a peer may be writing
     if (head.kind != static_cast<std::uint8_t>(PacketKind::Eager) ||
-        (head.flags & ~packet_has_data) != static_cast<std::uint8_t>(MessageClass::Tagged))
+        (head.flags & ~(packet_has_data | 1U)) != 0)
         return false;
+    packet.message_class = static_cast<MessageClass>(head.flags & 1U);
     packet.has_data = (head.flags & packet_has_data) != 0;
     const std::size_t before_payload =
         packet.has_data ? sizeof head + sizeof packet.data : sizeof head;

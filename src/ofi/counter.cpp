@@ -121,18 +121,9 @@ int Counter::close(struct fid* fid) {
 
 int Counter::control(struct fid* fid, int command, void* argument) {
     const auto* self = &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(fid));
-    switch (command) {
-        case FI_GETWAIT:
-            return self->wait_object().give(argument);
-        case FI_GETWAITOBJ:
-            *static_cast<fi_wait_obj*>(argument) = self->wait_object().kind();
-            return 0;
-        case FI_GETOPSFLAG:
-            *static_cast<std::uint64_t*>(argument) = 0;
-            return 0;
-        default:
-            return -FI_ENOSYS;
-    }
+    if (command != FI_GETOPSFLAG) return self->wait_object().control(command, argument);
+    *static_cast<std::uint64_t*>(argument) = 0;
+    return 0;
 }
 
 fi_ops_cntr Counter::operations = {

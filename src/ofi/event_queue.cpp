@@ -252,15 +252,7 @@ int EventQueue::close(struct fid* fid) {
 
 int EventQueue::control(struct fid* fid, int command, void* argument) {
     const auto* self = &static_cast<EventQueue&>(*reinterpret_cast<fid_eq*>(fid));
-    switch (command) {
-        case FI_GETWAIT:
-            return self->wait_object().give(argument);
-        case FI_GETWAITOBJ:
-            *static_cast<fi_wait_obj*>(argument) = self->wait_object().kind();
-            return 0;
-        default:
-            return -FI_ENOSYS;
-    }
+    return self->wait_object().control(command, argument);
 }
 
 fi_ops_eq EventQueue::operations = {

@@ -35,6 +35,18 @@ int WaitObject::open(fi_wait_obj kind) {
     return -FI_ENOSYS;
 }
 
+int WaitObject::control(int command, void* argument) const {
+    switch (command) {
+        case FI_GETWAIT:
+            return give(argument);
+        case FI_GETWAITOBJ:
+            *static_cast<fi_wait_obj*>(argument) = kind_;
+            return 0;
+        default:
+            return -FI_ENOSYS;
+    }
+}
+
 int WaitObject::give(void* to) const {
     if (to == nullptr) return -FI_EINVAL;
     switch (kind_) {

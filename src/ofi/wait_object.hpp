@@ -25,8 +25,8 @@ class WaitObject {
     /// 0, or what the call that opens its owner returns.
     [[nodiscard]] int open(fi_wait_obj kind);
     [[nodiscard]] fi_wait_obj kind() const noexcept { return kind_; }
-    /// FI_GETWAIT.
-    [[nodiscard]] int give(void* to) const;
+    /// What fi_control asks of the owner: FI_GETWAIT, FI_GETWAITOBJ.
+    [[nodiscard]] int control(int command, void* argument) const;
 
     /// Somebody is going to sleep: a signal that is not yet taken is forgotten.
     void prepare() noexcept;
@@ -40,6 +40,8 @@ class WaitObject {
     void sleep(base::Deadline deadline) noexcept;
 
   private:
+    [[nodiscard]] int give(void* to) const;
+
     fi_wait_obj kind_ = FI_WAIT_NONE;
     std::atomic<bool> wanted_{false};
     base::UniqueFd fd_;

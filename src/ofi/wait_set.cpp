@@ -89,15 +89,7 @@ int WaitSet::close(struct fid* fid) {
 
 int WaitSet::control(struct fid* fid, int command, void* argument) {
     const auto* self = &static_cast<WaitSet&>(*reinterpret_cast<fid_wait*>(fid));
-    switch (command) {
-        case FI_GETWAIT:
-            return self->object_.give(argument);
-        case FI_GETWAITOBJ:
-            *static_cast<fi_wait_obj*>(argument) = self->object_.kind();
-            return 0;
-        default:
-            return -FI_ENOSYS;
-    }
+    return self->object_.control(command, argument);
 }
 
 fi_ops WaitSet::object_operations = {

@@ -206,8 +206,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         head.kind = static_cast<std::uint8_t>(PacketKind::Noop);
         head.flags = packet_hello;
         head.credits = 8;
-        head.bytes = 2;
-        head.word = std::uint64_t{512} << 32 | 1024;
+        head.word = Hello{1024, 512, 2}.word();
         arrive(std::as_bytes(std::span(&head, 1)));
     }
 

@@ -211,7 +211,8 @@ TEST(MessagePacket, TheShortWayWritesAndReadsTheSame) {
         Bytes payload;
         Packet packet = random_packet(random, payload);
         if (random.one_in(2)) {
-            packet = packet_of(PacketKind::Eager, MessageClass::Tagged);
+            packet = packet_of(PacketKind::Eager,
+                               random.one_in(2) ? MessageClass::Tagged : MessageClass::Message);
             if (random.one_in(2)) {
                 packet.head.flags |= packet_has_data;
                 packet.data = random.next();
@@ -221,29 +222,30 @@ TEST(MessagePacket, TheShortWayWritesAndReadsTheSame) {
             packet.payload = payload;
         }
         Bytes bytes = bytes_of(packet);
-        EagerTagged eager;
-        const bool is_eager_tagged = packet.kind() == PacketKind::Eager &&
-                                     packet.message_class() == MessageClass::Tagged &&
-                                     (packet.head.flags & packet_wants_delivered) == 0;
-        ASSERT_EQ(decode_eager_tagged(bytes, eager), is_eager_tagged);
-        if (!is_eager_tagged) continue;
+        PlainEager eager;
+        const bool is_plain = packet.kind() == PacketKind::Eager &&
+                              packet.message_class() <= MessageClass::Tagged &&
+                              (packet.head.flags & packet_wants_delivered) == 0;
+        ASSERT_EQ(decode_plain_eager(bytes, eager), is_plain);
+        if (!is_plain) continue;
         ++taken;
+        ASSERT_EQ(eager.message_class, packet.message_class());
         ASSERT_EQ(eager.tag, packet.head.word);
         ASSERT_EQ(eager.credits, packet.head.credits);
         ASSERT_EQ(eager.has_data, (packet.head.flags & packet_has_data) != 0);
         ASSERT_EQ(eager.data, packet.data);
         ASSERT_TRUE(std::ranges::equal(eager.payload, packet.payload));
-        std::array<std::byte, max_eager_tagged_head_bytes> head;
-        const std::size_t head_bytes = encode_eager_tagged(eager, head);
+        std::array<std::byte, max_plain_eager_head_bytes> head;
+        const std::size_t head_bytes = encode_plain_eager(eager, head);
         ASSERT_EQ(head_bytes, bytes.size() - payload.size());
         ASSERT_TRUE(
             std::equal(head.begin(), head.begin() + static_cast<long>(head_bytes), bytes.begin()));
         bytes.push_back(std::byte{0});
-        ASSERT_FALSE(decode_eager_tagged(bytes, eager));
+        ASSERT_FALSE(decode_plain_eager(bytes, eager));
         bytes.pop_back();
         bytes.pop_back();
-        ASSERT_FALSE(decode_eager_tagged(bytes, eager));
-        ASSERT_FALSE(decode_eager_tagged(std::span(bytes).first(15), eager));
+        ASSERT_FALSE(decode_plain_eager(bytes, eager));
+        ASSERT_FALSE(decode_plain_eager(std::span(bytes).first(15), eager));
     }
     EXPECT_GT(taken, 100U);
 }
