@@ -72,7 +72,7 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                "that works."),
         flag("VIA_SHM_INLINE", "1",
              "Whether messages that fit into a frame of one cache line travel inside it."),
-        power_of_two(bytes("VIA_SHM_RING_BYTES", "128k", 4 * kilo, 4 * mega,
+        power_of_two(bytes("VIA_SHM_RING_BYTES", "512k", 4 * kilo, 4 * mega,
                            "To what size a channel's byte ring may grow, one for each direction of "
                            "a connection inside a host. It begins with 8k and takes more as "
                            "traffic passes.")),
@@ -134,9 +134,14 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         bytes("VIA_MPI_EAGER_BYTES", "4k", 0, 60 * kilo,
               "Up to this size a message is sent at once instead of being announced; at most what "
               "fits into a vbuf."),
-        bytes("VIA_MPI_RDMA_BYTES", "256k", 0, 1 * giga,
-              "From this size on a message moves by RDMA (rget inside a host, rput between hosts) "
-              "instead of in packets (r3)."),
+        bytes(
+            "VIA_MPI_RDMA_BYTES", "256k", 0, 1 * giga,
+            "From this size on a message between hosts moves by RDMA (rput) instead of in packets "
+            "(r3)."),
+        bytes(
+            "VIA_MPI_ONE_COPY_BYTES", "64m", 0, 1 * giga,
+            "From this size on a message inside a host moves by RDMA (rget), with one copy. Below "
+            "it both ends copy at the same time (r3), which is faster where both have a core."),
         number("VIA_MPI_CREDITS", "32", 1, 4096,
                "How many packets with messages a peer may have under way to this process before "
                "it hears of it. If it is not set, a peer in this host may have 256: no vbufs are "

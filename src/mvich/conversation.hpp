@@ -54,7 +54,13 @@ class Conversation final : public Source {
     void lost(Status status);
     [[nodiscard]] bool is_lost() const noexcept { return lost_; }
 
-    [[nodiscard]] Posted send(const SendOrder& order);
+    /// A message that can go at once: true, and it is done.
+    [[gnu::always_inline, nodiscard]] bool send_at_once(const SendOrder& order);
+    /// Any other; flush() is due.
+    [[nodiscard]] Posted send_later(const SendOrder& order);
+    [[nodiscard]] Posted send(const SendOrder& order) {
+        return send_at_once(order) ? Posted::Done : send_later(order);
+    }
     [[nodiscard]] Posted remote(const RemoteOrder& order);
     [[nodiscard]] base::Result<void> say(std::span<const std::byte> word);
     /// A message of this conversation that waited has found its receive, which is not in the queue.
@@ -70,7 +76,12 @@ class Conversation final : public Source {
         Broken,  ///< the peer does not keep to the protocol
     };
     /// `vbuf`: the packet lies in it; null: somewhere else.
-    [[nodiscard]] Arrival packet(std::span<const std::byte> bytes, Vbuf* vbuf);
+    [[gnu::always_inline, nodiscard]] Arrival packet(std::span<const std::byte> bytes, Vbuf* vbuf);
+    /// A packet that lies elsewhere, whose head was sent apart.
+    [[gnu::always_inline, nodiscard]] Arrival headed_packet(std::uint32_t note,
+                                                            const std::uint64_t* head,
+                                                            std::uint32_t head_bytes,
+                                                            std::span<const std::byte> payload);
     void rdma_done(OrderId token, bool good);
 
     /// Sends what can be sent. True if anything went.
@@ -78,6 +89,10 @@ class Conversation final : public Source {
     /// Has it something to send that flush() could send now or later?
     [[nodiscard]] bool wants_flush() const noexcept {
         return open_ && !lost_ && (has_unsent() || credits_.noop_due() || starving_due());
+    }
+    /// Is the peer to be told that its messages hold our vbufs?
+    [[nodiscard]] bool starving_due() const noexcept {
+        return credits_.peer_starves() && !starving_said_ && credits_.owed() == 0;
     }
     /// Has it packets or messages that have not left?
     [[nodiscard]] bool has_unsent() const noexcept {
@@ -210,11 +225,13 @@ class Conversation final : public Source {
                replies_under_way_ >= most_owed || reply_bytes_ >= most_owed_bytes;
     }
 
-    // Sending (conversation_send.cpp).
-    [[nodiscard]] bool send_eager_now(const SendOrder& order, std::uint64_t bytes);
-    [[nodiscard]] Posted send_later(const SendOrder& order, std::uint64_t bytes);
+    // Sending (conversation_send.cpp; what is always inline: conversation_hot_path.hpp).
+    static constexpr std::size_t most_pieces_at_once = 16;
     [[nodiscard]] Lane::Outcome send_packet(Packet& packet, std::span<const iovec> pieces,
                                             std::uint64_t offset, std::uint64_t bytes);
+    [[nodiscard]] Lane::Outcome send_plain(const PlainEager& packet,
+                                           std::span<const iovec> payload);
+    [[nodiscard]] Lane::Outcome send_stream_part(const SendRecord& record, std::uint64_t bytes);
     void append(SendRecord& record) noexcept;
     void remove_first_pending() noexcept;
     [[nodiscard]] bool send_control();
@@ -233,24 +250,30 @@ class Conversation final : public Source {
     [[nodiscard]] bool stream_next();
     [[nodiscard]] bool transfer_next();
     bool send_noop();
-    [[nodiscard]] bool starving_due() const noexcept {
-        return credits_.peer_starves() && !starving_said_ && credits_.owed() == 0;
-    }
     void finish_send(SendRecord& record, Status status);
     void describe(const SendRecord& record, Packet& packet) const noexcept;
     void go_lost() noexcept { gone_ = true; }
 
     // Receiving (conversation_receive.cpp).
     /// `delivered`: the sender's order if it wants to hear of it, else 0.
-    [[nodiscard]] Arrival eager_message(const PlainEager& packet, OrderId delivered, Vbuf* vbuf);
+    [[gnu::always_inline, nodiscard]] Arrival eager_message(const PlainEager& packet,
+                                                            OrderId delivered, Vbuf* vbuf);
+    [[nodiscard]] Arrival keep_message(const PlainEager& packet, OrderId delivered, Vbuf* vbuf);
+    [[nodiscard]] Arrival other_headed(std::uint32_t note, const std::uint64_t* head,
+                                       std::uint32_t head_bytes,
+                                       std::span<const std::byte> payload);
+    [[nodiscard]] Arrival other_bytes(std::span<const std::byte> bytes, Vbuf* vbuf);
+    [[nodiscard]] static Space space_of(const PlainEager& packet) noexcept;
+    void heard_credits(std::uint32_t credits) noexcept;
     [[nodiscard]] Arrival noop(const PacketHead& head);
     [[nodiscard]] Arrival other_packet(const Packet& packet, Vbuf* vbuf);
-    void deliver(PostedReceive& receive, const Announcement& message,
-                 std::span<const std::byte> payload);
+    [[gnu::always_inline]] void deliver(PostedReceive& receive, const Announcement& message,
+                                        std::span<const std::byte> payload);
     void begin_receive(const Announcement& message, ReceiveRecord& record);
     void grant(ReceiveRecord& record);
     void finish_receive(ReceiveRecord& record, Status status);
-    void complete_posted(PostedReceive& receive, Completion& completion, std::uint64_t offset);
+    [[gnu::always_inline]] void complete_posted(PostedReceive& receive, Completion& completion,
+                                                std::uint64_t offset);
     [[nodiscard]] bool take_request(const Packet& packet);
     [[nodiscard]] bool take_ok_to_send(const Packet& packet);
     [[nodiscard]] bool take_data(const Packet& packet);

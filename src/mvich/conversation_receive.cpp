@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mvich/conversation.hpp"
+#include "mvich/conversation_hot_path.hpp"
 
 namespace via::mvich {
 namespace {
@@ -13,15 +13,28 @@ constexpr std::uint32_t most_head_bytes = max_packet_head_bytes;
 
 }  // namespace
 
-Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbuf* vbuf) {
+/// What is neither a short message that has its receive, nor wrong at first sight.
+Conversation::Arrival Conversation::other_bytes(std::span<const std::byte> bytes, Vbuf* vbuf) {
     if (lost_) return Arrival::Taken;
-    if (starving_said_ && !credits_.peer_starves()) starving_said_ = false;
-    PlainEager eager;
-    if (decode_plain_eager(bytes, eager)) [[likely]]
-        return eager_message(eager, 0, vbuf);
     const auto decoded = decode(bytes);
     if (!decoded) return Arrival::Broken;
     return decoded->kind() == PacketKind::Noop ? noop(decoded->head) : other_packet(*decoded, vbuf);
+}
+
+/// R3 data, or wrong.
+Conversation::Arrival Conversation::other_headed(std::uint32_t note, const std::uint64_t* head,
+                                                 std::uint32_t head_bytes,
+                                                 std::span<const std::byte> payload) {
+    if (lost_) return Arrival::Taken;
+    if (head_bytes != 16 || (note & ~(std::uint32_t{most_noted_credits} << 24)) != noted_stream)
+        return Arrival::Broken;
+    Packet packet;
+    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Data);
+    packet.head.credits = static_cast<std::uint16_t>(noted_credits(note));
+    packet.head.word = head[0];
+    packet.offset = head[1];
+    packet.payload = payload;
+    return other_packet(packet, nullptr);
 }
 
 Conversation::Arrival Conversation::noop(const PacketHead& head) {
@@ -46,37 +59,23 @@ Conversation::Arrival Conversation::noop(const PacketHead& head) {
     return Arrival::Taken;
 }
 
-Conversation::Arrival Conversation::eager_message(const PlainEager& packet, OrderId delivered,
-                                                  Vbuf* vbuf) {
+/// A message that nobody has asked for yet.
+Conversation::Arrival Conversation::keep_message(const PlainEager& packet, OrderId delivered,
+                                                 Vbuf* vbuf) {
     const std::size_t bytes = packet.payload.size();
-    // A peer that sends more than it may gets none of our receives.
-    if (!open_ || bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0)
-        return Arrival::Broken;
-    const Space space =
-        packet.message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
-    PostedReceive* receive = around_.receives->match(space, packet.tag, peer);
     Vbuf* kept = vbuf;
-    if (receive == nullptr && bytes != 0 && vbuf == nullptr) {
+    if (bytes != 0 && vbuf == nullptr) {
         kept = around_.vbufs->take_to_keep();
         if (kept == nullptr) return Arrival::NotNow;
         kept->owner = nullptr;  // nobody posted it
     }
-    credits_.granted(packet.credits);
-    if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
+    heard_credits(packet.credits);
     credits_.arrived();
     around_.counters->received.add();
-    if (receive != nullptr) [[likely]] {
-        deliver(*receive,
-                {packet.message_class, Protocol::Eager, packet.has_data, delivered != 0, packet.tag,
-                 packet.data, delivered, bytes, 0, 0},
-                packet.payload);
-        credits_.released();
-        return Arrival::Taken;
-    }
     around_.counters->unexpected.add();
     UnexpectedMessage message;
     message.source = this;
-    message.space = space;
+    message.space = space_of(packet);
     message.tag = packet.tag;
     message.data = packet.data;
     message.has_data = packet.has_data;
@@ -109,8 +108,7 @@ Conversation::Arrival Conversation::other_packet(const Packet& packet, Vbuf* vbu
         return eager_message({packet.message_class(), (packet.head.flags & packet_has_data) != 0,
                               packet.head.credits, packet.head.word, packet.data, packet.payload},
                              packet.id, vbuf);
-    credits_.granted(packet.head.credits);
-    if (peer_starves_on_us_ && credits_.may_send_data()) peer_starves_on_us_ = false;
+    heard_credits(packet.head.credits);
     if (credits_.peer_has() == 0) return Arrival::Broken;
     credits_.arrived();
     credits_.released();  // nothing of what follows stays in its vbuf
@@ -154,47 +152,6 @@ Conversation::Arrival Conversation::other_packet(const Packet& packet, Vbuf* vbu
             return Arrival::Broken;
     }
     return good ? Arrival::Taken : Arrival::Broken;
-}
-
-/// A whole message into its receive.
-void Conversation::deliver(PostedReceive& receive, const Announcement& message,
-                           std::span<const std::byte> payload) {
-    Completion completion;
-    const std::uint64_t offset = around_.receives->use_of(receive, payload.size());
-    const std::size_t copied = receive.pieces.scatter(offset, payload);
-    if (copied != 0) {
-        around_.counters->copies.add();
-        around_.counters->copied_bytes.add(copied);
-    }
-    completion.what = Happened::Received;
-    completion.space = receive.space;
-    completion.source = peer;
-    completion.length = copied;
-    completion.tag = message.word;
-    completion.data = message.data;
-    completion.has_data = message.has_data;
-    completion.overflow = payload.size() - copied;
-    if (completion.overflow != 0) completion.status = Status::Truncated;
-    if (message.wants_delivered) answer(message.id, Status::Ok);
-    complete_posted(receive, completion, offset);
-}
-
-/// Tells of a message in a receive, and gives the receive up if it was its last.
-void Conversation::complete_posted(PostedReceive& receive, Completion& completion,
-                                   std::uint64_t offset) {
-    completion.cookie = receive.cookie;
-    Listener* listener = receive.listener;
-    bool over = true;
-    if ((receive.flags & order_multi_receive) != 0) {
-        completion.buffer = static_cast<std::byte*>(receive.pieces.pieces()[0].iov_base) + offset;
-        --receive.messages;
-        over = receive.spent && receive.messages == 0;
-        completion.last_of_buffer = over;
-    } else if (!receive.pieces.pieces().empty()) {
-        completion.buffer = receive.pieces.pieces()[0].iov_base;
-    }
-    if (over) around_.receives->destroy(&receive);
-    listener->done(completion);
 }
 
 bool Conversation::take_request(const Packet& packet) {

@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mvich/conversation.hpp"
+#include "mvich/conversation_hot_path.hpp"
 
 namespace via::mvich {
 namespace {
 
 /// Injected messages that wait are copies in our memory: beyond so many the program must wait.
 constexpr std::uint32_t most_injected_pending = 1024;
-constexpr std::size_t most_pieces_at_once = 16;
-
-[[nodiscard]] std::uint64_t bytes_of(std::span<const iovec> pieces) noexcept {
-    std::uint64_t bytes = 0;
-    for (const iovec& piece : pieces)
-        bytes += piece.iov_len;
-    return bytes;
-}
 
 }  // namespace
 
@@ -37,44 +29,18 @@ void Conversation::open(Lane& lane, std::uint32_t window) {
     if (lane.send({&piece, 1}, sizeof hello) != Lane::Outcome::Done) go_lost();
 }
 
-Posted Conversation::send(const SendOrder& order) {
-    const std::uint64_t bytes =
-        order.pieces.size() == 1 ? order.pieces[0].iov_len : bytes_of(order.pieces);
-    if (open_ && first_pending_ == nullptr && bytes <= eager_limit_ && control_.empty() &&
-        credits_.may_send_data() && (order.flags & (order_delivered | order_fence)) == 0 &&
-        send_eager_now(order, bytes)) [[likely]]
-        return Posted::Done;
-    return send_later(order, bytes);
-}
-
-/// False: nothing has happened.
-bool Conversation::send_eager_now(const SendOrder& order, std::uint64_t bytes) {
-    if (lost_ || order.pieces.size() > most_pieces_at_once) return false;
-    const PlainEager packet{
-        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message,
-        (order.flags & order_has_data) != 0,
-        credits_.take_owed(),
-        order.tag,
-        order.data,
-        {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}};
-    std::array<std::byte, max_plain_eager_head_bytes> head;
+Lane::Outcome Conversation::send_plain(const PlainEager& packet, std::span<const iovec> payload) {
+    std::array<std::uint64_t, max_plain_eager_head_bytes / 8> head;
     const std::size_t head_bytes = encode_plain_eager(packet, head);
-    iovec pieces[1 + most_pieces_at_once];
+    std::array<iovec, 1 + most_pieces_at_once> pieces;
     pieces[0] = {head.data(), head_bytes};
-    std::copy(order.pieces.begin(), order.pieces.end(), pieces + 1);
-    const Lane::Outcome outcome = lane_->send({pieces, 1 + order.pieces.size()},
-                                              static_cast<std::uint32_t>(head_bytes + bytes));
-    if (outcome != Lane::Outcome::Done) [[unlikely]] {
-        credits_.owe_again(packet.credits);
-        if (outcome == Lane::Outcome::Gone) go_lost();
-        return false;
-    }
-    credits_.sent();
-    around_.counters->count_sent(index_of(Protocol::Eager), bytes);
-    return true;
+    std::copy(payload.begin(), payload.end(), pieces.begin() + 1);
+    return lane_->send({pieces.data(), 1 + payload.size()},
+                       static_cast<std::uint32_t>(head_bytes + packet.payload.size()));
 }
 
-Posted Conversation::send_later(const SendOrder& order, std::uint64_t bytes) {
+Posted Conversation::send_later(const SendOrder& order) {
+    const std::uint64_t bytes = bytes_of(order.pieces);
     const bool inject = (order.flags & order_inject) != 0;
     if (lost_) return Posted::Again;
     if (inject && injected_pending_ >= most_injected_pending) return Posted::Again;
@@ -343,19 +309,42 @@ bool Conversation::start_request(SendRecord& record, Protocol protocol) {
     return true;
 }
 
+/// The next bytes of a stream in a packet.
+Lane::Outcome Conversation::send_stream_part(const SendRecord& record, std::uint64_t bytes) {
+    const std::span<const iovec> pieces = record.pieces.pieces();
+    if (!abilities_.in_place || pieces.size() != 1) {
+        Packet packet;
+        packet.head.kind = static_cast<std::uint8_t>(PacketKind::Data);
+        packet.head.word = record.peer_id;
+        packet.offset = record.sent;
+        return send_packet(packet, pieces, record.sent, bytes);
+    }
+    const std::uint16_t credits = credits_.take_owed(most_noted_credits);
+    na::HeadedMessage message;
+    message.note = std::uint32_t{credits} << 24 | noted_stream;
+    message.head[0] = record.peer_id;
+    message.head[1] = record.sent;
+    message.head_bytes = 16;
+    message.payload = static_cast<const std::byte*>(pieces[0].iov_base) + record.sent;
+    message.payload_bytes = static_cast<std::uint32_t>(bytes);
+    const Lane::Outcome outcome = lane_->send_headed(message);
+    if (outcome == Lane::Outcome::Done) {
+        credits_.sent();
+        return outcome;
+    }
+    credits_.owe_again(credits);
+    if (outcome == Lane::Outcome::Gone) go_lost();
+    return outcome;
+}
+
 /// One packet of the stream whose turn it is.
 bool Conversation::stream_next() {
     if (streams_.empty() || !may_send_unmatched()) return false;
     SendRecord& record = *streams_.front();
-    Packet packet;
-    packet.head.kind = static_cast<std::uint8_t>(PacketKind::Data);
-    packet.head.word = record.peer_id;
-    packet.offset = record.sent;
     const std::uint64_t bytes = std::min<std::uint64_t>(
         record.agreed - record.sent,
-        abilities_.packet_bytes - sizeof(PacketHead) - sizeof packet.offset);
-    if (send_packet(packet, record.pieces.pieces(), record.sent, bytes) != Lane::Outcome::Done)
-        return false;
+        abilities_.packet_bytes - sizeof(PacketHead) - sizeof(std::uint64_t));
+    if (send_stream_part(record, bytes) != Lane::Outcome::Done) return false;
     record.sent += bytes;
     streams_.pop_front();
     if (record.sent < record.agreed) {

@@ -54,6 +54,8 @@ class CreditAccount {
         --in_use_;
         ++owed_;
     }
+    /// Both at once: nothing of the packet stays.
+    void passed() noexcept { ++owed_; }
     /// The window grows: vbufs were added here. The peer hears of it with the next packet.
     void widen(std::uint32_t vbufs) noexcept {
         window_ += vbufs;
@@ -66,8 +68,8 @@ class CreditAccount {
     /// The peer sent more than it may: `in_use + owed` exceeds the window.
     [[nodiscard]] bool overdrawn() const noexcept { return in_use_ + owed_ > window_; }
     /// For the head of the next packet, which brings them.
-    [[nodiscard]] std::uint16_t take_owed() noexcept {
-        const std::uint32_t taken = std::min<std::uint32_t>(owed_, 0xFFFF);
+    [[nodiscard]] std::uint16_t take_owed(std::uint16_t most = 0xFFFF) noexcept {
+        const std::uint32_t taken = std::min<std::uint32_t>(owed_, most);
         owed_ -= taken;
         owed_new_ = std::min(owed_new_, owed_);
         return static_cast<std::uint16_t>(taken);

@@ -10,6 +10,7 @@
 #include "ka/host_address.hpp"
 #include "mvich/device_parts.hpp"
 #include "mvich/endpoint_parts.hpp"
+#include "ua/hot_path.hpp"
 #include "ua/tables.hpp"
 #include "ua/wait.hpp"
 
@@ -163,7 +164,7 @@ void DeviceParts::carries(ViLane& lane, bool in_place) {
 }
 
 /// Looks for packets and completions.
-void DeviceParts::poll_lanes(bool by_program) {
+inline void DeviceParts::poll_lanes(bool by_program) {
     if (between_hosts_ != 0 || in_place_.size() > few_lanes) [[unlikely]] {
         if (by_program)
             cq_->poll_group_for_program();
@@ -173,7 +174,7 @@ void DeviceParts::poll_lanes(bool by_program) {
     }
     const ua::PolledBy who = by_program ? ua::PolledBy::Program : ua::PolledBy::Service;
     for (ViLane* lane : in_place_)
-        lane->poll(who);
+        lane->vi().poll_frames(lane->handle(), who);
 }
 
 void DeviceParts::touch(Conversation& conversation) {
@@ -209,12 +210,24 @@ void DeviceParts::end_broken() {
 }
 
 bool DeviceParts::progress_locked(bool by_program) {
+    return progress_inline(by_program);
+}
+
+inline bool DeviceParts::progress_inline(bool by_program) {
     events_ = false;
     poll_lanes(by_program);
+    if (!events_ && cq_->empty() && touched_.empty() &&
+        !any_broken_.load(std::memory_order_acquire)) [[likely]]
+        return false;
+    return handle_news();
+}
+
+/// After a poll that found something, or if something waits.
+bool DeviceParts::handle_news() {
     ua::CompletionEntry entry;
     bool all_seen = false;
     for (int i = 0; i < completions_per_progress; ++i) {
-        if (!cq_->pop(entry)) {
+        if (!cq_->pop(entry)) [[likely]] {
             all_seen = true;
             break;
         }
@@ -275,9 +288,9 @@ bool DeviceParts::progress() {
         let_others_in();
     {
         const base::BiasedGuard guard(lock_);
-        moved = progress_locked(true);
+        moved = progress_inline(true);
     }
-    if (moved) [[likely]] {
+    if (moved) {
         empty_polls_.store(0, std::memory_order_relaxed);
         return true;
     }

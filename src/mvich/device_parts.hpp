@@ -127,9 +127,11 @@ class DeviceParts final : public Registrar {
   private:
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
+    [[gnu::always_inline]] bool progress_inline(bool by_program);
+    [[gnu::noinline]] bool handle_news();
     bool flush_touched();
     void let_others_in() noexcept;
-    void poll_lanes(bool by_program);
+    [[gnu::always_inline]] void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
     /// What one thread has moved another may be waiting for: the peer woke only one of them, and

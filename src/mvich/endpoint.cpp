@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/log.hpp"
+#include "mvich/conversation_hot_path.hpp"
 #include "mvich/device_parts.hpp"
 #include "mvich/endpoint_address.hpp"
 #include "mvich/endpoint_parts.hpp"
@@ -494,12 +495,14 @@ Posted Endpoint::send(const SendOrder& order) {
     Conversation* conversation = parts_->find(order.to);
     if (conversation == nullptr) [[unlikely]]
         return Posted::UnknownPeer;
-    const Posted posted = conversation->send(order);
-    if (posted != Posted::Done || conversation->wants_flush()) [[unlikely]] {
-        conversation->flush();
-        device.touch(*conversation);
-        device.told();
-    }
+    Posted posted = Posted::Done;
+    if (!conversation->send_at_once(order)) [[unlikely]]
+        posted = conversation->send_later(order);
+    else if (!conversation->starving_due()) [[likely]]
+        return posted;
+    conversation->flush();
+    device.touch(*conversation);
+    device.told();
     return posted;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "mvich/packet.hpp"
+#include "na/nic_agent.hpp"
 
 namespace via::mvich {
 
@@ -43,6 +44,8 @@ class Lane {
     virtual ~Lane() = default;
     [[nodiscard]] virtual const LaneAbilities& abilities() const noexcept = 0;
     [[nodiscard]] virtual Outcome send(std::span<const iovec> pieces, std::uint32_t bytes) = 0;
+    /// For a lane that is `in_place`: Conversation::headed_packet at the other end.
+    [[nodiscard]] virtual Outcome send_headed(const na::HeadedMessage& message) = 0;
     /// Conversation::rdma_done follows, from a later poll.
     [[nodiscard]] virtual Outcome read(const RdmaOrder& order) = 0;
     [[nodiscard]] virtual Outcome write(const RdmaOrder& order) = 0;

@@ -64,6 +64,7 @@ base::Result<MessageSettings> MessageSettings::read() {
     result.connect_milliseconds = settings.number("VIA_MPI_CONNECT_MS");
     result.protocol.eager_bytes = settings.number("VIA_MPI_EAGER_BYTES");
     result.protocol.rdma_bytes = settings.number("VIA_MPI_RDMA_BYTES");
+    result.protocol.one_copy_bytes = settings.number("VIA_MPI_ONE_COPY_BYTES");
     result.protocol.forced = forced_protocol(settings.text("VIA_MPI_PROTOCOL"));
     if (auto checked = result.check(); !checked) return std::move(checked).error();
     return result;

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "mvich/order.hpp"
+#include "na/nic_agent.hpp"
 
 namespace via::mvich {
 
@@ -136,19 +137,17 @@ struct PlainEager {
 };
 inline constexpr std::size_t max_plain_eager_head_bytes = 24;
 
-/// As encode(): all but the payload. Writes max_plain_eager_head_bytes in any case.
+/// As encode(): all but the payload, in words, which are all written; the bytes that count.
 [[nodiscard]] inline std::size_t encode_plain_eager(
-    const PlainEager& packet, std::span<std::byte, max_plain_eager_head_bytes> to) noexcept {
-    PacketHead head;
-    head.kind = static_cast<std::uint8_t>(PacketKind::Eager);
-    head.flags = static_cast<std::uint8_t>(static_cast<std::uint8_t>(packet.message_class) |
-                                           (packet.has_data ? packet_has_data : 0));
-    head.credits = packet.credits;
-    head.bytes = static_cast<std::uint32_t>(packet.payload.size());
-    head.word = packet.tag;
-    std::memcpy(to.data(), &head, sizeof head);
-    std::memcpy(to.data() + sizeof head, &packet.data, sizeof packet.data);
-    return packet.has_data ? sizeof head + sizeof packet.data : sizeof head;
+    const PlainEager& packet,
+    std::span<std::uint64_t, max_plain_eager_head_bytes / 8> to) noexcept {
+    const auto flags =
+        static_cast<std::uint64_t>(packet.message_class) | (packet.has_data ? packet_has_data : 0U);
+    to[0] = static_cast<std::uint64_t>(PacketKind::Eager) | flags << 8 |
+            std::uint64_t{packet.credits} << 16 | std::uint64_t{packet.payload.size()} << 32;
+    to[1] = packet.tag;
+    to[2] = packet.has_data ? packet.data : 0;
+    return packet.has_data ? sizeof(PacketHead) + sizeof packet.data : sizeof(PacketHead);
 }
 
 /// False: it is something else, or wrong; decode() knows.
@@ -156,23 +155,74 @@ inline constexpr std::size_t max_plain_eager_head_bytes = 24;
                                              PlainEager& packet) noexcept {
     static_assert(static_cast<int>(MessageClass::Message) == 0 &&
                   static_cast<int>(MessageClass::Tagged) == 1);
-    PacketHead head;
-    if (bytes.size() < sizeof head) return false;
+    // Word by word: a head that was just written so would be waited for if it were read otherwise.
+    std::uint64_t head;
+    if (bytes.size() < sizeof(PacketHead)) return false;
     std::memcpy(&head, bytes.data(), sizeof head);
+    std::memcpy(&packet.tag, bytes.data() + sizeof head, sizeof packet.tag);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // read once: a peer may be writing
-    if (head.kind != static_cast<std::uint8_t>(PacketKind::Eager) ||
-        (head.flags & ~(packet_has_data | 1U)) != 0)
-        return false;
-    packet.message_class = static_cast<MessageClass>(head.flags & 1U);
-    packet.has_data = (head.flags & packet_has_data) != 0;
+    // The kind, and no flag but these two.
+    constexpr std::uint64_t decided = 0xFF | std::uint64_t{0xFF & ~(packet_has_data | 1U)} << 8;
+    if ((head & decided) != static_cast<std::uint64_t>(PacketKind::Eager)) return false;
+    packet.message_class = static_cast<MessageClass>(head >> 8 & 1U);
+    packet.has_data = (head >> 8 & packet_has_data) != 0;
     const std::size_t before_payload =
-        packet.has_data ? sizeof head + sizeof packet.data : sizeof head;
-    if (bytes.size() != before_payload + head.bytes) return false;
-    packet.tag = head.word;
-    packet.credits = head.credits;
+        packet.has_data ? sizeof(PacketHead) + sizeof packet.data : sizeof(PacketHead);
+    if (bytes.size() != before_payload + (head >> 32)) return false;
+    packet.credits = static_cast<std::uint16_t>(head >> 16);
     packet.data = 0;
-    if (packet.has_data) std::memcpy(&packet.data, bytes.data() + sizeof head, sizeof packet.data);
+    if (packet.has_data)
+        std::memcpy(&packet.data, bytes.data() + sizeof(PacketHead), sizeof packet.data);
     packet.payload = bytes.subspan(before_payload);
+    return true;
+}
+
+// Inside a host the commonest packets are HeadedMessages: their head is a word or two, and the rest
+// of what is said is in the note.
+//
+//   bits     one word             two words
+//   0 - 23   remote data          0: remote data are the second word; 1: R3 data, whose first word
+//                                 is the receiver's order and whose second is the offset
+//   24 - 29  credits
+//   30       a tag is the first word
+//   31       there are remote data
+inline constexpr std::uint32_t most_noted_data = 0xFFFFFF;
+inline constexpr std::uint32_t noted_stream = 1;
+inline constexpr std::uint16_t most_noted_credits = 63;
+inline constexpr std::uint32_t noted_tagged = 1U << 30;
+inline constexpr std::uint32_t noted_has_data = 1U << 31;
+[[nodiscard]] constexpr std::uint32_t noted_credits(std::uint32_t note) noexcept {
+    return note >> 24 & most_noted_credits;
+}
+
+/// All but the payload; `packet.credits` is at most most_noted_credits.
+inline void encode_headed(const PlainEager& packet, na::HeadedMessage& message) noexcept {
+    message.head[0] = packet.tag;
+    message.note = std::uint32_t{packet.credits} << 24 |
+                   (packet.message_class == MessageClass::Tagged ? noted_tagged : 0);
+    if (!packet.has_data) return;
+    message.note |= noted_has_data;
+    if (packet.data <= most_noted_data) [[likely]] {
+        message.note |= static_cast<std::uint32_t>(packet.data);
+        return;
+    }
+    message.head[1] = packet.data;
+    message.head_bytes = 16;
+}
+
+/// False: no peer of this version writes such a thing, or it is R3 data.
+[[nodiscard]] inline bool decode_headed(std::uint32_t note, const std::uint64_t* head,
+                                        std::uint32_t head_bytes, PlainEager& packet) noexcept {
+    packet.message_class =
+        (note & noted_tagged) != 0 ? MessageClass::Tagged : MessageClass::Message;
+    packet.has_data = (note & noted_has_data) != 0;
+    packet.credits = static_cast<std::uint16_t>(noted_credits(note));
+    packet.tag = head[0];
+    packet.data = note & most_noted_data;
+    if (head_bytes == 8) [[likely]]
+        return packet.has_data || packet.data == 0;
+    if (packet.data != 0 || !packet.has_data) return false;
+    packet.data = head[1];
     return true;
 }
 

@@ -49,7 +49,7 @@ ProtocolChoice choose_protocol(const ProtocolSettings& settings, const LaneAbili
                                   ? "it is wanted"
                                   : "RDMA is wanted but needs one piece of at least one byte"};
     }
-    if (message.bytes < settings.rdma_bytes)
+    if (message.bytes < settings.least_rdma(lane.in_place))
         return {Protocol::R3, "copies of both ends overlap, and a handshake bounds the buffers"};
     if (!can_rdma) return {Protocol::R3, "RDMA needs one piece"};
     // Inside a host the receiver fetches with one copy when it is ready. Between hosts a read would

@@ -14,7 +14,11 @@ namespace via::mvich {
 
 struct ProtocolSettings {
     std::uint64_t eager_bytes = 4096;
-    std::uint64_t rdma_bytes = 262144;
+    std::uint64_t rdma_bytes = 262144;            ///< between hosts
+    std::uint64_t one_copy_bytes = 64 * 1048576;  ///< inside a host
+    [[nodiscard]] std::uint64_t least_rdma(bool in_place) const noexcept {
+        return in_place ? one_copy_bytes : rdma_bytes;
+    }
     std::optional<Protocol> forced;
 };
 

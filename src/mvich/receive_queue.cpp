@@ -56,8 +56,7 @@ std::size_t PieceList::gather_over(std::uint64_t offset, std::span<std::byte> to
                 });
 }
 
-std::uint64_t ReceiveQueue::use_of(PostedReceive& receive, std::uint64_t bytes) noexcept {
-    if ((receive.flags & order_multi_receive) == 0) return 0;  // all of it, and not in the queue
+std::uint64_t ReceiveQueue::use_of_multi(PostedReceive& receive, std::uint64_t bytes) noexcept {
     ++receive.messages;
     const std::uint64_t offset = receive.used;
     receive.used += std::min(bytes, receive.pieces.bytes() - offset);

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/copy_small.hpp"
 #include "mvich/order.hpp"
 #include "mvich/packet.hpp"
 
@@ -49,8 +50,7 @@ class PieceList {
     std::size_t scatter(std::uint64_t offset, std::span<const std::byte> from) const noexcept {
         if (count_ != 1) return scatter_over(offset, from);
         const std::size_t bytes = in_only_piece(offset, from.size());
-        if (bytes != 0)
-            std::memcpy(static_cast<std::byte*>(few_[0].iov_base) + offset, from.data(), bytes);
+        base::copy_small(static_cast<std::byte*>(few_[0].iov_base) + offset, from.data(), bytes);
         return bytes;
     }
     /// Copies out of [offset, ...).
@@ -137,7 +137,10 @@ class ReceiveQueue {
     /// which is 0 unless it is a multi-receive. That has one message more under way from now on. A
     /// message that is longer than what is left gets that. The receive is spent, and taken out of
     /// the queue, when less than least_free is left behind the message, or nothing.
-    [[nodiscard]] std::uint64_t use_of(PostedReceive& receive, std::uint64_t bytes) noexcept;
+    [[nodiscard]] std::uint64_t use_of(PostedReceive& receive, std::uint64_t bytes) noexcept {
+        // Most are for one message: all of it, and not in the queue.
+        return (receive.flags & order_multi_receive) == 0 ? 0 : use_of_multi(receive, bytes);
+    }
     /// Waits in the queue from now on.
     PostedReceive& post(const ReceiveOrder& order) {
         PostedReceive* receive = make(order);
@@ -185,6 +188,8 @@ class ReceiveQueue {
     }
 
   private:
+    [[nodiscard]] std::uint64_t use_of_multi(PostedReceive& receive, std::uint64_t bytes) noexcept;
+
     template <class Node>
     struct List {
         Node* first = nullptr;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "mvich/conversation_hot_path.hpp"
 #include "mvich/device_parts.hpp"
 #include "ua/hot_path.hpp"
 #include "ua/tables.hpp"
@@ -20,6 +21,12 @@ constexpr std::size_t vbufs_for_sending = MessageSettings::vbufs_for_sending;
 struct RdmaNote {
     OrderId token;
 };
+
+Lane::Outcome outcome_of(ua::PacketOutcome outcome) noexcept {
+    if (outcome == ua::PacketOutcome::Sent) [[likely]]
+        return Lane::Outcome::Done;
+    return outcome == ua::PacketOutcome::NoRoom ? Lane::Outcome::NoRoom : Lane::Outcome::Gone;
+}
 
 }  // namespace
 
@@ -102,16 +109,8 @@ bool ViLane::post_receive(Vbuf* vbuf) {
 }
 
 Lane::Outcome ViLane::send(std::span<const iovec> pieces, std::uint32_t bytes) {
-    if (abilities_.in_place) [[likely]] {
-        switch (vi_->send_packet(handle_, pieces, bytes)) {
-            case ua::PacketOutcome::Sent:
-                return Outcome::Done;
-            case ua::PacketOutcome::NoRoom:
-                return Outcome::NoRoom;
-            default:
-                return Outcome::Gone;
-        }
-    }
+    if (abilities_.in_place) [[likely]]
+        return outcome_of(vi_->send_packet(handle_, pieces, bytes));
     if (broken_.load(std::memory_order_relaxed)) return Outcome::Gone;
     Vbuf* vbuf = device_.vbufs().take();
     if (vbuf == nullptr) return Outcome::NoRoom;
@@ -134,6 +133,10 @@ Lane::Outcome ViLane::send(std::span<const iovec> pieces, std::uint32_t bytes) {
     }
     ++sends_under_way_;
     return Outcome::Done;
+}
+
+Lane::Outcome ViLane::send_headed(const na::HeadedMessage& message) {
+    return outcome_of(vi_->send_headed(handle_, message));
 }
 
 Lane::Outcome ViLane::post_rdma(const RdmaOrder& order, std::uint16_t operation) {
@@ -209,11 +212,22 @@ void ViLane::completed(ua::Queue queue) {
     }
 }
 
-Conversation::Arrival ViLane::hear(std::span<const std::byte> packet, Vbuf* vbuf) noexcept {
+// What a packet without memory was about is half done: its connection ends, nothing else.
+inline Conversation::Arrival ViLane::hear(const na::FrameView& view) noexcept {
+    const std::span bytes(view.data, view.length);
     try {
-        return conversation_->packet(packet, vbuf);
+        if (view.head != nullptr) [[likely]]
+            return conversation_->headed_packet(view.immediate, view.head, view.head_bytes, bytes);
+        return conversation_->packet(bytes, nullptr);
     } catch (const std::bad_alloc&) {
-        // What it was about is half done: this connection ends, nothing else.
+        return Conversation::Arrival::Broken;
+    }
+}
+
+Conversation::Arrival ViLane::hear(Vbuf* vbuf) noexcept {
+    try {
+        return conversation_->packet({vbuf->packet, vbuf->bytes}, vbuf);
+    } catch (const std::bad_alloc&) {
         return Conversation::Arrival::Broken;
     }
 }
@@ -223,7 +237,7 @@ void ViLane::arrived(Vbuf* vbuf) {
         early_.push_back(vbuf);
         return;
     }
-    switch (hear({vbuf->packet, vbuf->bytes}, vbuf)) {
+    switch (hear(vbuf)) {
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;
@@ -231,37 +245,30 @@ void ViLane::arrived(Vbuf* vbuf) {
             break;
         case Conversation::Arrival::NotNow:  // a packet in a vbuf can always be kept
         case Conversation::Arrival::Broken:
-            base::log(base::LogLevel::Error,
-                      "a peer does not keep to the protocol of messages; "
-                      "its connection is closed");
             device_.vbufs().give(vbuf);
-            broken();
+            violated();
             break;
     }
     device_.touched(*this);
 }
 
 bool ViLane::frame(const na::FrameView& view) {
-    if (conversation_ == nullptr) return false;
-    switch (hear({view.data, view.length}, nullptr)) {
-        case Conversation::Arrival::Taken:
-        case Conversation::Arrival::Kept:
-            break;
-        case Conversation::Arrival::NotNow:
-            return false;
-        case Conversation::Arrival::Broken:
-            base::log(base::LogLevel::Error,
-                      "a peer does not keep to the protocol of messages; "
-                      "its connection is closed");
-            broken();
-            break;
-    }
+    if (conversation_ == nullptr) [[unlikely]]
+        return false;
+    const Conversation::Arrival arrival = hear(view);
+    if (arrival == Conversation::Arrival::NotNow) [[unlikely]]
+        return false;
+    if (arrival == Conversation::Arrival::Broken) [[unlikely]]
+        violated();
     device_.touched(*this);
     return true;
 }
 
-void ViLane::poll(ua::PolledBy who) {
-    vi_->poll_frames(handle_, who);
+/// The peer does not keep to the protocol.
+void ViLane::violated() noexcept {
+    base::log(base::LogLevel::Error,
+              "a peer does not keep to the protocol of messages; its connection is closed");
+    broken();
 }
 
 bool ViLane::serve() {

@@ -36,7 +36,6 @@ class ViLane final : public Lane, public na::FrameSink {
         return broken_.load(std::memory_order_acquire);
     }
     [[nodiscard]] bool was_connected() const noexcept { return connected_; }
-    void poll(ua::PolledBy who);
     /// Vbufs on their way out.
     [[nodiscard]] std::uint32_t sends_under_way() const noexcept { return sends_under_way_; }
     /// Something is done on one of the VI's queues. Under the device's lock.
@@ -45,6 +44,7 @@ class ViLane final : public Lane, public na::FrameSink {
     // Lane.
     [[nodiscard]] const LaneAbilities& abilities() const noexcept override { return abilities_; }
     [[nodiscard]] Outcome send(std::span<const iovec> pieces, std::uint32_t bytes) override;
+    [[nodiscard]] Outcome send_headed(const na::HeadedMessage& message) override;
     [[nodiscard]] Outcome read(const RdmaOrder& order) override;
     [[nodiscard]] Outcome write(const RdmaOrder& order) override;
     void recycle(Vbuf* vbuf) noexcept override;
@@ -58,8 +58,10 @@ class ViLane final : public Lane, public na::FrameSink {
     [[nodiscard]] bool post_receive(Vbuf* vbuf);
     [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint16_t operation);
     void arrived(Vbuf* vbuf);
-    [[nodiscard]] Conversation::Arrival hear(std::span<const std::byte> packet,
-                                             Vbuf* vbuf) noexcept;
+    [[gnu::noinline]] void violated() noexcept;
+    [[gnu::always_inline, nodiscard]] Conversation::Arrival hear(
+        const na::FrameView& view) noexcept;
+    [[nodiscard]] Conversation::Arrival hear(Vbuf* vbuf) noexcept;
 
     DeviceParts& device_;
     ua::VirtualInterface* vi_ = nullptr;

@@ -98,6 +98,19 @@ struct FrameView {
     std::uint32_t length = 0;
     bool has_immediate = false;
     std::uint32_t immediate = 0;
+    /// Of a HeadedMessage: its head, in words of this process; `immediate` is its note.
+    const std::uint64_t* head = nullptr;
+    std::uint32_t head_bytes = 0;
+};
+
+/// A message that begins with one or two words which the sink shall have before all else: they and
+/// the note travel in the first cache line, and the payload is not moved by them.
+struct HeadedMessage {
+    std::uint32_t note = 0;
+    std::uint32_t head_bytes = 8;  ///< or 16
+    std::uint64_t head[2] = {};
+    const void* payload = nullptr;
+    std::uint32_t payload_bytes = 0;
 };
 
 /// A layer above the VI that takes messages where they lie instead of posting receives for them.
@@ -187,7 +200,12 @@ class Endpoint {
         (void)pieces, (void)bytes;
         return false;
     }
-    /// The longest message that send_gathered() takes in the end; 0: none on this connection.
+    /// The same for one with a head, to a peer that has a sink.
+    [[nodiscard]] virtual bool send_headed(const HeadedMessage& message) {
+        (void)message;
+        return false;
+    }
+    /// The longest message that both take in the end; 0: none on this connection.
     [[nodiscard]] virtual std::uint32_t longest_gathered() const { return 0; }
     /// Does a poll show messages to QueuePair::sink?
     [[nodiscard]] virtual bool shows_frames() const { return false; }

@@ -88,63 +88,67 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** q
 }
 
 /// The lock is held.
-void CompletionQueue::put(const Entry& entry) {
-    if (tail_ - head_ == ring_.size()) [[unlikely]] {
+bool CompletionQueue::grow() noexcept {
+    try {
         std::vector<Entry> larger(2 * ring_.size());
         for (std::size_t at = head_; at != tail_; ++at)
             larger[at & (larger.size() - 1)] = ring_[at & (ring_.size() - 1)];
         ring_ = std::move(larger);
-    }
-    ring_[tail_ & (ring_.size() - 1)] = entry;
-    ++tail_;
-}
-
-void CompletionQueue::add(const Entry& entry) noexcept {
-    const base::BiasedGuard guard(lock_);
-    try {
-        put(entry);
+        return true;
     } catch (const std::bad_alloc&) {
         overrun_ = true;
+        wait_object().signal_if_wanted();
+        return false;
     }
-    wait_object().signal_if_wanted();
 }
 
 void CompletionQueue::add_error(const ErrorEntry& error) noexcept {
-    const base::BiasedGuard guard(lock_);
-    try {
-        errors_.push_back(error);
-        Entry marker;
-        marker.is_error = true;
-        put(marker);
-    } catch (const std::bad_alloc&) {
-        overrun_ = true;
+    {
+        const base::BiasedGuard guard(lock_);
+        try {
+            errors_.push_back(error);
+        } catch (const std::bad_alloc&) {
+            overrun_ = true;
+            wait_object().signal_if_wanted();
+            return;
+        }
     }
-    wait_object().signal_if_wanted();
+    add([](Entry& marker) { marker.is_error = true; });
 }
 
 template <class Form>
 ssize_t CompletionQueue::take(Form* to, std::size_t count, fi_addr_t* sources) noexcept {
     const base::BiasedGuard guard(lock_);
-    if (head_ == tail_) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
+    std::size_t head = head_.load(std::memory_order_relaxed);
+    const std::size_t tail = tail_.load(std::memory_order_relaxed);
+    if (head == tail) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
     std::size_t taken = 0;
-    for (; taken < count && head_ != tail_; ++taken, ++head_) {
-        const Entry& entry = ring_[head_ & (ring_.size() - 1)];
+    for (; taken < count && head != tail; ++taken, ++head) {
+        const Entry& entry = ring_[head & (ring_.size() - 1)];
         if (entry.is_error) [[unlikely]]
             break;
         write_form(to[taken], entry);
         if (sources != nullptr) sources[taken] = address_of(entry.source);
     }
+    head_.store(head, std::memory_order_relaxed);
+    just_read_.store(true, std::memory_order_relaxed);
     if (taken != 0 || count == 0) return static_cast<ssize_t>(taken);
     return -FI_EAVAIL;
 }
 
 template <class Form>
 ssize_t CompletionQueue::read_now(Form* to, std::size_t count, fi_addr_t* sources) noexcept {
-    // A read of nothing asks for progress, whatever waits to be read.
-    if (count != 0) [[likely]]
-        if (const ssize_t taken = take(to, count, sources); taken != -FI_EAGAIN) return taken;
+    if (count != 0) [[likely]] {
+        if (!looks_empty()) return take(to, count, sources);
+        // Who takes entries until there are none has a message to look at: this last read is on its
+        // way, and progress would take longer than all else of it.
+        if (just_read_.load(std::memory_order_relaxed)) {
+            just_read_.store(false, std::memory_order_relaxed);
+            return -FI_EAGAIN;
+        }
+    }
     domain_.progress();
-    return take(to, count, sources);
+    return looks_empty() ? -FI_EAGAIN : take(to, count, sources);
 }
 
 template <class Form>

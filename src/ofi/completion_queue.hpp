@@ -3,6 +3,7 @@
 // wait for room in it; in the steady state nothing is allocated.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -39,8 +40,17 @@ class CompletionQueue final : public fid_cq, public Waitable {
 
     static int open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* context);
 
-    /// Called with or without the device's lock.
-    void add(const Entry& entry) noexcept;
+    /// Called with or without the device's lock. `write` fills an entry.
+    template <class Write>
+    void add(Write write) noexcept {
+        const base::BiasedGuard guard(lock_);
+        const std::size_t tail = tail_.load(std::memory_order_relaxed);
+        if (tail - head_.load(std::memory_order_relaxed) == ring_.size() && !grow()) [[unlikely]]
+            return;
+        write(ring_[tail & (ring_.size() - 1)]);
+        tail_.store(tail + 1, std::memory_order_relaxed);
+        wait_object().signal_if_wanted();
+    }
     void add_error(const ErrorEntry& error) noexcept;
 
     [[nodiscard]] bool ready() override;
@@ -55,7 +65,13 @@ class CompletionQueue final : public fid_cq, public Waitable {
     template <class Form>
     [[nodiscard]] ssize_t read_now(Form* to, std::size_t count, fi_addr_t* sources) noexcept;
     [[nodiscard]] bool has_at_least(std::size_t count) noexcept;
-    void put(const Entry& entry);
+    /// Nothing, without a lock: only a hint while others may add entries.
+    [[nodiscard]] bool looks_empty() const noexcept {
+        return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_relaxed) &&
+               !overrun_.load(std::memory_order_relaxed);
+    }
+    /// False: there is no memory, and the entry is lost.
+    [[gnu::noinline]] bool grow() noexcept;
 
     template <class Form>
     static ssize_t read(fid_cq* queue, void* to, std::size_t count);
@@ -82,10 +98,12 @@ class CompletionQueue final : public fid_cq, public Waitable {
     Reference domain_reference_;
     base::BiasedLock lock_;
     std::vector<Entry> ring_;  ///< a power of two
-    std::size_t head_ = 0;     ///< of the oldest entry; counts on for ever, as tail_
-    std::size_t tail_ = 0;
+    /// Of the oldest entry; counts on for ever, as tail_. Both change under the lock.
+    std::atomic<std::size_t> head_{0};
+    std::atomic<std::size_t> tail_{0};
     std::deque<ErrorEntry> errors_;
-    bool overrun_ = false;  ///< there was no memory for an entry
+    std::atomic<bool> overrun_{false};    ///< there was no memory for an entry
+    std::atomic<bool> just_read_{false};  ///< the last read found something
     bool by_threshold_ = false;
     std::atomic<bool> signalled_{false};
 };

@@ -41,26 +41,37 @@ class Bound {
 // The flags of a cookie are those that the entry will have, and FI_COMPLETION: without it there is
 // an entry only if the operation fails.
 
+/// What the queue's entry says, all of it.
+inline void write_entry(CompletionQueue::Entry& entry,
+                        const mvich::Completion& completion) noexcept {
+    std::uint64_t flags = completion.cookie.flags & ~FI_COMPLETION;
+    if (completion.has_data) flags |= FI_REMOTE_CQ_DATA;
+    if (completion.last_of_buffer) flags |= FI_MULTI_RECV;
+    entry.context = completion.cookie.context;
+    entry.flags = flags;
+    entry.length = completion.length;
+    entry.buffer = completion.buffer;
+    entry.data = completion.data;
+    entry.tag = completion.tag;
+    entry.source = completion.source;
+    entry.is_error = false;
+}
+
 /// The end of a transmit operation or a receive, for the queue of its side.
 inline void note(CompletionQueue* queue, Counter* counter, const mvich::Completion& completion) {
-    CompletionQueue::Entry entry{
-        .context = completion.cookie.context,
-        .flags = completion.cookie.flags & ~FI_COMPLETION,
-        .length = completion.length,
-        .buffer = completion.buffer,
-        .data = completion.data,
-        .tag = completion.tag,
-        .source = completion.source,
-    };
-    if (completion.has_data) entry.flags |= FI_REMOTE_CQ_DATA;
-    if (completion.last_of_buffer) entry.flags |= FI_MULTI_RECV;
     if (completion.status != mvich::Status::Ok) [[unlikely]] {
         if (counter != nullptr) counter->add_error(1);
-        if (queue != nullptr) queue->add_error({entry, completion.status, completion.overflow});
+        if (queue == nullptr) return;
+        CompletionQueue::ErrorEntry error;
+        write_entry(error.entry, completion);
+        error.status = completion.status;
+        error.overflow = completion.overflow;
+        queue->add_error(error);
         return;
     }
     if (counter != nullptr) counter->add(1);
-    if (queue != nullptr && (completion.cookie.flags & FI_COMPLETION)) queue->add(entry);
+    if (queue != nullptr && (completion.cookie.flags & FI_COMPLETION))
+        queue->add([&](CompletionQueue::Entry& entry) { write_entry(entry, completion); });
 }
 
 /// The buffer of a multi-receive is the program's again, without a message.
@@ -72,7 +83,7 @@ inline void note_spent(CompletionQueue* queue, const mvich::Completion& completi
         queue->add_error({entry, completion.status, 0});
         return;
     }
-    queue->add(entry);
+    queue->add([&](CompletionQueue::Entry& place) { place = entry; });
 }
 
 }  // namespace via::ofi

@@ -102,8 +102,9 @@ class Endpoint final : public mvich::Listener {
     void transmitted(const mvich::Cookie& cookie) noexcept {
         if (Counter* const counter = transmit_counter(cookie.flags)) counter->add(1);
         if ((cookie.flags & FI_COMPLETION) && transmit_queue_)
-            transmit_queue_->add(
-                {.context = cookie.context, .flags = cookie.flags & ~FI_COMPLETION});
+            transmit_queue_->add([&](CompletionQueue::Entry& entry) {
+                entry = {.context = cookie.context, .flags = cookie.flags & ~FI_COMPLETION};
+            });
     }
     /// A peek that found something (or not), told as a receive would be.
     void peeked(const mvich::Completion& completion) {

@@ -90,8 +90,7 @@ bool CompletionQueue::reserve_and_push(std::uint64_t vi, bool receive) noexcept 
 }
 
 bool CompletionQueue::pop(CompletionEntry& entry) noexcept {
-    // Only a hint: what it counts is read under the lock.
-    if (count_.load(std::memory_order_relaxed) == 0) return false;
+    if (empty()) return false;
     const base::BiasedGuard guard(lock_);
     const bool some = head_ != tail_;
     if (some) {

@@ -43,6 +43,10 @@ class CompletionQueue {
     void push(std::uint64_t vi, bool receive) noexcept;
     /// Both at once. False: the queue is full, and there is no memory for a larger one.
     [[nodiscard]] bool reserve_and_push(std::uint64_t vi, bool receive) noexcept;
+    /// Only a hint while others may add entries.
+    [[nodiscard]] bool empty() const noexcept {
+        return count_.load(std::memory_order_relaxed) == 0;
+    }
     /// An entry that is there already; no polling.
     [[nodiscard]] bool pop(CompletionEntry& entry) noexcept;
     /// Undoes a pop: the entry is the next one again. False as above.

@@ -186,6 +186,17 @@ inline PacketOutcome VirtualInterface::send_packet(std::uint64_t expected,
                                                                    : PacketOutcome::NoRoom;
 }
 
+inline PacketOutcome VirtualInterface::send_headed(std::uint64_t expected,
+                                                   const na::HeadedMessage& message) {
+    const base::BiasedGuard guard(lock_);
+    if (!is(expected)) [[unlikely]]
+        return PacketOutcome::StaleHandle;
+    if (state_ != ViState::Connected) [[unlikely]]
+        return PacketOutcome::NotConnected;
+    return !send_failed_ && carrier_->send_headed(message) ? PacketOutcome::Sent
+                                                           : PacketOutcome::NoRoom;
+}
+
 inline bool VirtualInterface::poll_frames(std::uint64_t expected, PolledBy who) {
     const base::BiasedGuard guard(lock_);
     if (!is(expected) || state_ != ViState::Connected) [[unlikely]]

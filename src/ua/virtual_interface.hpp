@@ -94,6 +94,9 @@ class VirtualInterface final : public na::EndpointOwner {
     /// registered and is free again. Nothing completes.
     [[nodiscard]] PacketOutcome send_packet(std::uint64_t expected, std::span<const iovec> pieces,
                                             std::uint32_t bytes);
+    /// The same for one with a head.
+    [[nodiscard]] PacketOutcome send_headed(std::uint64_t expected,
+                                            const na::HeadedMessage& message);
     /// The longest packet that finds room in the end; 0: none, packets must be posted.
     [[nodiscard]] std::uint32_t longest_packet(std::uint64_t expected);
     /// Looks for arrivals and completions. True if anything happened.

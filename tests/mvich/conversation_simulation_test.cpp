@@ -25,6 +25,7 @@ namespace {
     settings.cache_entries = static_cast<std::uint32_t>(below(random, 3));
     settings.protocol.eager_bytes = below(random, 2) == 0 ? 4096 : 200;
     settings.protocol.rdma_bytes = below(random, 2) == 0 ? 16'384 : 300;
+    settings.protocol.one_copy_bytes = settings.protocol.rdma_bytes;
     switch (below(random, 6)) {
         case 0:
             settings.protocol.forced = Protocol::Eager;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fuzz/script.hpp"
-#include "mvich/conversation.hpp"
+#include "mvich/conversation_hot_path.hpp"
 
 namespace via::test {
 
@@ -34,7 +34,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         settings_.credit_preserve = 2;
         settings_.cache_entries = (shape & 4) != 0 ? 0 : 4;
         settings_.protocol.eager_bytes = 512;
-        settings_.protocol.rdma_bytes = 1500;
+        settings_.protocol.rdma_bytes = settings_.protocol.one_copy_bytes = 1500;
         settings_.protocol.forced = forced_protocol(forced_names[(shape >> 3) % 5]);
         refuses_ = (shape & 64) != 0;
         vbufs_ = std::make_unique<VbufPool>(
@@ -69,7 +69,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
     /// One step of the script. False: it is over, or the connection is.
     bool step() {
         if (!script_.more() || over_) return false;
-        switch (script_.take<std::uint8_t>() % 13) {
+        switch (script_.take<std::uint8_t>() % 14) {
             case 0:
                 arrive(script_.bytes(script_.take<std::uint8_t>()));
                 break;
@@ -101,6 +101,9 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
                 break;
             case 11:
                 cancel();
+                break;
+            case 12:
+                arrive_headed();
                 break;
             default:
                 outcome_ = static_cast<Outcome>(script_.take<std::uint8_t>() % 8 == 7 ? 1 : 0);
@@ -154,7 +157,42 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         } else if (copy.size() > abilities_.packet_bytes) {
             return;
         }
-        const auto arrival = conversation_->packet(packet, vbuf);
+        took(conversation_->packet(packet, vbuf), vbuf);
+    }
+    /// The same with the head apart, as inside a host.
+    void arrive_headed(const na::HeadedMessage& message, std::span<const std::byte> payload) {
+        if (!in_place_ || payload.size() > abilities_.packet_bytes) return;
+        const std::vector<std::byte> copy(payload.begin(), payload.end());
+        took(conversation_->headed_packet(message.note, message.head, message.head_bytes, copy),
+             nullptr);
+    }
+    void arrive_headed() {
+        const std::vector<std::byte> bytes = likely_packet();
+        const auto decoded = decode(bytes);
+        if (!decoded) return;
+        const Packet& packet = *decoded;
+        const auto disturbance = script_.take<std::uint8_t>();
+        na::HeadedMessage message;
+        if (packet.kind() == PacketKind::Data) {
+            message.note = noted_stream | (packet.head.credits & most_noted_credits) << 24;
+            message.head[0] = packet.head.word;
+            message.head[1] = packet.offset;
+            message.head_bytes = 16;
+        } else {
+            PlainEager eager;
+            if (packet.message_class() == MessageClass::Message)
+                eager.message_class = MessageClass::Message;
+            eager.has_data = (packet.head.flags & packet_has_data) != 0;
+            eager.credits = packet.head.credits & most_noted_credits;
+            eager.tag = packet.head.word;
+            eager.data = packet.data;
+            encode_headed(eager, message);
+        }
+        if (disturbance % 8 == 7) message.note ^= script_.take<std::uint32_t>();
+        if (disturbance % 16 == 6) message.head_bytes ^= 8 ^ 16;
+        arrive_headed(message, packet.payload);
+    }
+    void took(Conversation::Arrival arrival, Vbuf* vbuf) {
         require(arrival != Conversation::Arrival::NotNow || in_place_, "a vbuf can be kept");
         require(arrival != Conversation::Arrival::Kept || !in_place_, "a frame can not be kept");
         if (vbuf != nullptr && arrival != Conversation::Arrival::Kept) vbufs_->give(vbuf);
@@ -422,6 +460,11 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         }
         require(whole == bytes && bytes <= abilities_.packet_bytes, "a packet has its length");
         return outcome_;
+    }
+    [[nodiscard]] Outcome send_headed(const na::HeadedMessage& message) override {
+        require(in_place_, "heads go apart inside a host only");
+        const iovec piece{const_cast<void*>(message.payload), message.payload_bytes};
+        return send({&piece, 1}, message.payload_bytes);
     }
     [[nodiscard]] Outcome read(const RdmaOrder& order) override { return transfer(order, false); }
     [[nodiscard]] Outcome write(const RdmaOrder& order) override { return transfer(order, true); }

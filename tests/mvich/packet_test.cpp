@@ -58,6 +58,39 @@ Packet packet_of(PacketKind kind, MessageClass message = MessageClass::Message) 
     return packet;
 }
 
+TEST(MessagePacket, HeadsThatGoApartSayTheSame) {
+    std::uint32_t one_word = 0;
+    for (std::uint64_t seed = 1; seed <= repeated(20'000); ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        Random random(seed);
+        PlainEager packet;
+        if (random.one_in(2)) packet.message_class = MessageClass::Message;
+        packet.credits = static_cast<std::uint16_t>(random.below(most_noted_credits + 1));
+        packet.tag = random.next();
+        packet.has_data = random.one_in(2);
+        if (packet.has_data)
+            packet.data = random.one_in(2) ? random.below(most_noted_data + 2) : random.next();
+        via::na::HeadedMessage message;
+        encode_headed(packet, message);
+        one_word += message.head_bytes == 8;
+        PlainEager again;
+        ASSERT_TRUE(decode_headed(message.note, message.head, message.head_bytes, again));
+        ASSERT_EQ(again.message_class, packet.message_class);
+        ASSERT_EQ(again.has_data, packet.has_data);
+        ASSERT_EQ(again.credits, packet.credits);
+        ASSERT_EQ(again.tag, packet.tag);
+        ASSERT_EQ(again.data, packet.data);
+    }
+    EXPECT_GT(one_word, 100U);
+}
+
+TEST(MessagePacket, R3DataWithItsHeadApartIsNoMessage) {
+    const std::uint64_t head[2] = {1, 2};
+    PlainEager packet;
+    EXPECT_FALSE(decode_headed(noted_stream, head, 16, packet));
+    EXPECT_FALSE(decode_headed(noted_stream, head, 8, packet));
+}
+
 }  // namespace
 
 TEST(MessagePacket, WhatIsWrittenIsRead) {
@@ -235,11 +268,11 @@ TEST(MessagePacket, TheShortWayWritesAndReadsTheSame) {
         ASSERT_EQ(eager.has_data, (packet.head.flags & packet_has_data) != 0);
         ASSERT_EQ(eager.data, packet.data);
         ASSERT_TRUE(std::ranges::equal(eager.payload, packet.payload));
-        std::array<std::byte, max_plain_eager_head_bytes> head;
+        std::array<std::uint64_t, max_plain_eager_head_bytes / 8> head;
         const std::size_t head_bytes = encode_plain_eager(eager, head);
         ASSERT_EQ(head_bytes, bytes.size() - payload.size());
-        ASSERT_TRUE(
-            std::equal(head.begin(), head.begin() + static_cast<long>(head_bytes), bytes.begin()));
+        ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(head)).first(head_bytes),
+                                       std::span(std::as_const(bytes)).first(head_bytes)));
         bytes.push_back(std::byte{0});
         ASSERT_FALSE(decode_plain_eager(bytes, eager));
         bytes.pop_back();

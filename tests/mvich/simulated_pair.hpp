@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "mvich/conversation.hpp"
+#include "mvich/conversation_hot_path.hpp"
 
 namespace via::mvich::test {
 
@@ -63,6 +63,13 @@ struct PairOptions {
 
 class SimulatedEnd;
 
+/// As it travels, with its head apart or not.
+struct SimulatedPacket {
+    std::vector<std::byte> bytes;
+    bool headed = false;
+    na::HeadedMessage head;  ///< without its payload
+};
+
 class SimulatedLane final : public Lane {
   public:
     SimulatedLane(SimulatedEnd& own, const PairOptions& options) : own_(own), options_(options) {
@@ -77,6 +84,7 @@ class SimulatedLane final : public Lane {
     SimulatedLane* other = nullptr;
     [[nodiscard]] const LaneAbilities& abilities() const noexcept override { return abilities_; }
     [[nodiscard]] Outcome send(std::span<const iovec> pieces, std::uint32_t bytes) override;
+    [[nodiscard]] Outcome send_headed(const na::HeadedMessage& message) override;
     [[nodiscard]] Outcome read(const RdmaOrder& order) override;
     [[nodiscard]] Outcome write(const RdmaOrder& order) override;
     void recycle(Vbuf* vbuf) noexcept override;
@@ -90,7 +98,7 @@ class SimulatedLane final : public Lane {
         transfers_.clear();
     }
 
-    std::deque<std::vector<std::byte>> incoming;
+    std::deque<SimulatedPacket> incoming;
 
   private:
     SimulatedEnd& own_;
@@ -198,7 +206,18 @@ inline Lane::Outcome SimulatedLane::send(std::span<const iovec> pieces, std::uin
     }
     EXPECT_EQ(packet.size(), bytes);
     EXPECT_LE(packet.size(), abilities_.packet_bytes);
-    other->incoming.push_back(std::move(packet));
+    other->incoming.push_back({std::move(packet), false, {}});
+    return Outcome::Done;
+}
+
+inline Lane::Outcome SimulatedLane::send_headed(const na::HeadedMessage& message) {
+    EXPECT_TRUE(options_.in_place);
+    EXPECT_TRUE(message.head_bytes == 8 || message.head_bytes == 16);
+    EXPECT_LE(message.payload_bytes, abilities_.packet_bytes);
+    if (cut_) return Outcome::Gone;
+    if (other->incoming.size() >= options_.room) return Outcome::NoRoom;
+    const auto* from = static_cast<const std::byte*>(message.payload);
+    other->incoming.push_back({{from, from + message.payload_bytes}, true, message});
     return Outcome::Done;
 }
 
@@ -239,9 +258,13 @@ inline bool SimulatedLane::step(Random& random) {
         return true;
     }
     if (incoming.empty()) return !transfers_.empty();
-    std::vector<std::byte>& packet = incoming.front();
+    const SimulatedPacket& front = incoming.front();
+    const std::vector<std::byte>& packet = front.bytes;
     if (options_.in_place) {
-        const auto arrival = own_.conversation->packet(packet, nullptr);
+        const auto arrival =
+            front.headed ? own_.conversation->headed_packet(front.head.note, front.head.head,
+                                                            front.head.head_bytes, packet)
+                         : own_.conversation->packet(packet, nullptr);
         EXPECT_NE(arrival, Conversation::Arrival::Broken);
         EXPECT_NE(arrival, Conversation::Arrival::Kept);
         if (arrival == Conversation::Arrival::NotNow) return false;

@@ -574,6 +574,41 @@ TEST(ChannelWriter, CarriesJustThePayload) {
     }
 }
 
+/// The same by whole words.
+TEST(ChannelWriter, CarriesWordsAsItCarriesBytes) {
+    const GuardedMemory memory(small_geometry.direction_bytes);
+    const Direction direction = Direction::at(memory.data(), small_geometry);
+    for (std::uint32_t before = 0; before < line_cells; ++before)
+        for (std::uint32_t bytes = 0; bytes <= max_inline_bytes; ++bytes) {
+            SCOPED_TRACE(std::to_string(bytes) + " bytes behind " + std::to_string(before));
+            std::memset(memory.data(), 0, memory.size());
+            ChannelWriter writer(direction);
+            ChannelReader reader(direction);
+            FrameHeader frame;
+            for (std::uint32_t i = 0; i < before; ++i) {
+                ASSERT_TRUE(writer.reserve(0));
+                writer.publish(FrameKind::Inline, 0, nullptr, 0, 0);
+                ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
+                reader.advance(frame);
+            }
+            std::array<std::uint64_t, line_words> sent{}, got;
+            fill_pattern(std::as_writable_bytes(std::span(sent)).first(bytes), bytes);
+            ASSERT_TRUE(writer.reserve(bytes));
+            writer.publish_words(FrameKind::Inline, 3, sent.data(), bytes, 4);
+            ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
+            ASSERT_EQ(frame.length, bytes);
+            ASSERT_EQ(frame.cells, cells_taken(before, bytes));
+            ASSERT_EQ(frame.flags, 3);
+            ASSERT_EQ(frame.argument, 4U);
+            got.fill(~std::uint64_t{0});
+            reader.read_words(got.data(), frame.cells);
+            ASSERT_EQ(matching_bytes(std::as_bytes(std::span(got)).first(bytes), bytes), bytes);
+            std::array<std::byte, max_inline_bytes> plainly{};
+            reader.read_payload(plainly.data(), bytes);
+            ASSERT_EQ(matching_bytes(std::span(plainly).first(bytes), bytes), bytes);
+        }
+}
+
 /// The cells of a frame become visible in any order. All of them must be there before it is shown,
 /// and nothing that was in a cell before passes for what is missing.
 TEST(ChannelReader, ShowsAFrameOnlyWhenAllOfItIsThere) {

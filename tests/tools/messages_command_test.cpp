@@ -106,7 +106,8 @@ TEST_F(MessageCommands, ProtocolsAreThoseOfTheSettings) {
     EXPECT_EQ(size_of(answer, 0, 8)["protocol"], "eager");
     EXPECT_EQ(size_of(answer, 0, 8)["path"], "inline frame");
     EXPECT_EQ(size_of(answer, 0, 4097)["protocol"], "r3");
-    EXPECT_EQ(size_of(answer, 0, 262'144)["protocol"], "rget");
+    EXPECT_EQ(size_of(answer, 0, 262'144)["protocol"], "r3");
+    EXPECT_EQ(size_of(answer, 0, 64 << 20)["protocol"], "rget");
     EXPECT_EQ(size_of(answer, 1, 262'144)["protocol"], "rput");
     EXPECT_GT(size_of(answer, 1, 262'144)["udp_packets"].get<int>(), 3);
     EXPECT_EQ(answer["peers"][0]["window"], 256);
@@ -114,7 +115,7 @@ TEST_F(MessageCommands, ProtocolsAreThoseOfTheSettings) {
 
     const Outcome other =
         run({"protocols", "--json"},
-            {"VIA_MPI_EAGER_BYTES=1000", "VIA_MPI_RDMA_BYTES=20000", "VIA_MPI_CREDITS=7",
+            {"VIA_MPI_EAGER_BYTES=1000", "VIA_MPI_ONE_COPY_BYTES=20000", "VIA_MPI_CREDITS=7",
              "VIA_SHM_INLINE=0", "VIA_SHM_PATH=ring", "VIA_MPI_DEVICE=shm0"});
     ASSERT_EQ(other.status, 0) << other.errors;
     answer = other.json();

@@ -28,13 +28,13 @@ Ground between_hosts() {
 
 TEST(ProtocolTable, InsideAHost) {
     const MessageSettings settings;
-    ProtocolRow row = protocol_row(settings, in_host(), 37);
+    ProtocolRow row = protocol_row(settings, in_host(), 45);
     EXPECT_EQ(row.protocol, Protocol::Eager);
     EXPECT_EQ(row.path, "inline frame");
     EXPECT_EQ(row.packets, 1U);
     EXPECT_EQ(row.credits, 1U);
     EXPECT_EQ(row.copy_count, 2U);
-    row = protocol_row(settings, in_host(), 38);
+    row = protocol_row(settings, in_host(), 46);
     EXPECT_EQ(row.path, "byte ring");
     row = protocol_row(settings, in_host(), 4097);
     EXPECT_EQ(row.protocol, Protocol::R3);
@@ -43,7 +43,8 @@ TEST(ProtocolTable, InsideAHost) {
     // 16384 + 192 bytes in a packet, 24 of them its head.
     EXPECT_EQ(protocol_row(settings, in_host(), 16552).credits, 2U);
     EXPECT_EQ(protocol_row(settings, in_host(), 16553).credits, 3U);
-    row = protocol_row(settings, in_host(), 262144);
+    EXPECT_EQ(protocol_row(settings, in_host(), (64 << 20) - 1).protocol, Protocol::R3);
+    row = protocol_row(settings, in_host(), 64 << 20);
     EXPECT_EQ(row.protocol, Protocol::Rget);
     EXPECT_EQ(row.copy_count, 1U);
     EXPECT_EQ(row.credits, 1U);
@@ -55,7 +56,7 @@ TEST(ProtocolTable, InsideAHost) {
 TEST(ProtocolTable, WithoutCmaRdmaGoesThroughTheRing) {
     Ground ground = in_host();
     ground.cma = false;
-    const ProtocolRow row = protocol_row({}, ground, 1 << 20);
+    const ProtocolRow row = protocol_row({}, ground, 64 << 20);
     EXPECT_EQ(row.protocol, Protocol::Rget);
     EXPECT_EQ(row.path.find("byte ring"), 0U);
     EXPECT_EQ(row.copy_count, 2U);
@@ -102,7 +103,7 @@ TEST(ProtocolTable, FollowsTheSettings) {
 TEST(ProtocolTable, HasBothSidesOfEveryChange) {
     MessageSettings settings;
     settings.protocol.eager_bytes = 3000;
-    settings.protocol.rdma_bytes = 100'000;
+    settings.protocol.rdma_bytes = settings.protocol.one_copy_bytes = 100'000;
     for (const Ground& ground : {in_host(), between_hosts()}) {
         const auto rows = protocol_table(settings, ground);
         const auto has = [&](std::uint64_t bytes) {

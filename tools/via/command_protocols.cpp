@@ -95,10 +95,11 @@ Result<std::vector<Reach>> ways() {
 
 std::string describe_settings(const mvich::MessageSettings& settings) {
     return fmt::format(
-        "VIA_MPI_PROTOCOL {}, VIA_MPI_EAGER_BYTES {}, VIA_MPI_RDMA_BYTES {}, VIA_MPI_VBUF_BYTES "
-        "{}\n",
+        "VIA_MPI_PROTOCOL {}, VIA_MPI_EAGER_BYTES {}, VIA_MPI_ONE_COPY_BYTES {}, "
+        "VIA_MPI_RDMA_BYTES {}, VIA_MPI_VBUF_BYTES {}\n",
         settings.protocol.forced ? mvich::protocol_name(*settings.protocol.forced) : "auto",
-        settings.protocol.eager_bytes, settings.protocol.rdma_bytes, settings.vbuf_bytes);
+        settings.protocol.eager_bytes, settings.protocol.one_copy_bytes,
+        settings.protocol.rdma_bytes, settings.vbuf_bytes);
 }
 
 int run(bool json) {
@@ -112,6 +113,7 @@ int run(bool json) {
                            ? mvich::protocol_name(*settings.value().protocol.forced)
                            : "auto"},
           {"eager_bytes", settings.value().protocol.eager_bytes},
+          {"one_copy_bytes", settings.value().protocol.one_copy_bytes},
           {"rdma_bytes", settings.value().protocol.rdma_bytes},
           {"vbuf_bytes", settings.value().vbuf_bytes},
           {"credits", settings.value().credits},

@@ -16,6 +16,8 @@ namespace {
 using mvich::Protocol;
 
 constexpr std::uint64_t head_bytes = sizeof(mvich::PacketHead);
+/// Inside a host, of a message whose remote data fit into the note: its tag.
+constexpr std::uint64_t word_before_payload = sizeof(std::uint64_t);
 constexpr std::uint64_t largest_size = std::uint64_t{16} << 20;
 
 [[nodiscard]] std::uint64_t portions(std::uint64_t bytes, std::uint64_t portion) {
@@ -118,7 +120,7 @@ ProtocolRow protocol_row(const mvich::MessageSettings& settings, const Ground& g
     row.packets = row.credits + row.answer_credits;
     if (ground.in_place) {
         row.datagrams = 0;
-        describe_in_place(ground, head_bytes + bytes, row);
+        describe_in_place(ground, word_before_payload + bytes, row);
     } else {
         describe_between_hosts(row);
     }
@@ -136,10 +138,10 @@ std::vector<std::uint64_t> interesting_sizes(const mvich::MessageSettings& setti
     };
     const mvich::LaneAbilities abilities = abilities_of(settings, ground);
     add_edge(mvich::eager_limit(settings.protocol, abilities));
-    if (settings.protocol.rdma_bytes != 0 && !settings.protocol.forced)
-        add_edge(settings.protocol.rdma_bytes - 1);
-    if (ground.in_place && ground.inline_bytes > head_bytes)
-        add_edge(ground.inline_bytes - head_bytes);
+    const std::uint64_t least_rdma = settings.protocol.least_rdma(ground.in_place);
+    if (least_rdma != 0 && !settings.protocol.forced) add_edge(least_rdma - 1);
+    if (ground.in_place && ground.inline_bytes > word_before_payload)
+        add_edge(ground.inline_bytes - word_before_payload);
     if (!ground.in_place && ground.datagram_bytes > head_bytes)
         add_edge(ground.datagram_bytes - head_bytes);
     std::sort(sizes.begin(), sizes.end());

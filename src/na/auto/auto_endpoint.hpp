@@ -38,6 +38,9 @@ class AutoEndpoint final : public Endpoint {
     [[nodiscard]] bool send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) override {
         return chosen_->send_gathered(pieces, bytes);
     }
+    [[nodiscard]] bool send_headed(const HeadedMessage& message) override {
+        return chosen_->send_headed(message);
+    }
     [[nodiscard]] std::uint32_t longest_gathered() const override {
         return chosen_->longest_gathered();
     }

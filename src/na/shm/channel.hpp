@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/copy_small.hpp"
 #include "base/cpu.hpp"
 #include "na/shm/frame.hpp"
 
@@ -80,40 +81,7 @@ struct Direction {
     }
 };
 
-/// Copies of a few bytes, without a call for the sizes that matter most.
-inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes >= 8) {
-        if (bytes <= 16) {
-            std::uint64_t head, tail;
-            std::memcpy(&head, from, 8);
-            std::memcpy(&tail, from + bytes - 8, 8);
-            std::memcpy(to, &head, 8);
-            std::memcpy(to + bytes - 8, &tail, 8);
-            return;
-        }
-        if (bytes <= 32) {
-            // Two overlapping halves; a call of memcpy takes longer.
-            std::uint64_t head[2], tail[2];
-            std::memcpy(head, from, 16);
-            std::memcpy(tail, from + bytes - 16, 16);
-            std::memcpy(to, head, 16);
-            std::memcpy(to + bytes - 16, tail, 16);
-            return;
-        }
-        std::memcpy(to, from, bytes);
-        return;
-    }
-    if (bytes >= 4) {
-        std::uint32_t head, tail;
-        std::memcpy(&head, from, 4);
-        std::memcpy(&tail, from + bytes - 4, 4);
-        std::memcpy(to, &head, 4);
-        std::memcpy(to + bytes - 4, &tail, 4);
-        return;
-    }
-    for (std::size_t i = 0; i < bytes; ++i)
-        to[i] = from[i];
-}
+using base::copy_small;
 
 [[nodiscard]] constexpr std::uint32_t round_to_line(std::uint32_t bytes) noexcept {
     return (bytes + static_cast<std::uint32_t>(base::cache_line) - 1) &
@@ -176,27 +144,26 @@ class ChannelWriter {
         if (cell_ == line_cells) next_line();
     }
 
-    /// The same for a payload of more than one cell that lies in a whole line of memory, with
-    /// nothing secret behind it: no load needs to know how long it is.
-    void publish_line(FrameKind kind, const std::byte* payload,
-                      std::uint32_t payload_bytes) noexcept {
+    /// The same for a payload in `line_words` words, zeros behind it. Cells are made of words by
+    /// shifts: bytes that were just stored in other pieces would have to be waited for.
+    void publish_words(FrameKind kind, std::uint8_t flags, const std::uint64_t* words,
+                       std::uint32_t payload_bytes, std::uint32_t argument) noexcept {
         std::uint32_t cells = cells_for(payload_bytes);
         std::atomic_thread_fence(std::memory_order_release);
-        if (line_cells - cell_ < 2 * cells) cells = line_cells - cell_;
+        if (cells != 1 && line_cells - cell_ < 2 * cells) cells = line_cells - cell_;
         const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, lap_);
         Cell* cell = current_;
-        for (std::uint32_t i = 1; i < cells; ++i) {
-            std::uint64_t words[2];
-            std::memcpy(words, payload + first_cell_payload + (i - 1) * further_cell_payload,
-                        cell_bytes);
-            base::store_together(cell[i].payload, cell[i].header, words[0],
-                                 (words[1] & payload_of_tagged_word) | tag);
-        }
-        std::uint64_t first;
-        std::memcpy(&first, payload, sizeof first);
-        base::store_together(cell->payload, cell->header, first,
-                             encode({kind, static_cast<std::uint8_t>(cells), 0,
-                                     static_cast<std::uint16_t>(payload_bytes), 0},
+        const auto store = [&](std::uint32_t which, std::uint64_t low, std::uint64_t high) {
+            base::store_together(cell[which].payload, cell[which].header, low,
+                                 (high & payload_of_tagged_word) | tag);
+        };
+        static_assert(line_cells == 4 && first_cell_payload == 8 && further_cell_payload == 15);
+        if (cells > 1) store(1, words[1], words[2]);
+        if (cells > 2) store(2, words[2] >> 56 | words[3] << 8, words[3] >> 56 | words[4] << 8);
+        if (cells > 3) store(3, words[4] >> 48 | words[5] << 16, words[5] >> 48 | words[6] << 16);
+        base::store_together(cell->payload, cell->header, words[0],
+                             encode({kind, static_cast<std::uint8_t>(cells), flags,
+                                     static_cast<std::uint16_t>(payload_bytes), argument},
                                     lap_));
         cell_ += cells;
         current_ += cells;
@@ -409,17 +376,31 @@ class ChannelReader {
         }
     }
 
-    /// All of the frame's payload, and what lies behind it in its cells, into a line of memory.
-    void read_line(std::byte* to, std::uint32_t cells) const noexcept {
+    /// All of the frame's payload, and what lies behind it in its cells, as words that can be read
+    /// one by one without waiting.
+    void read_words(std::uint64_t* to, std::uint32_t cells) const noexcept {
         const Cell* cell = current();
-        const std::uint64_t first = cell->payload.load(std::memory_order_relaxed);
-        std::memcpy(to, &first, sizeof first);
-        for (std::uint32_t i = 1; i < cells; ++i) {
-            const std::uint64_t words[2] = {cell[i].payload.load(std::memory_order_relaxed),
-                                            cell[i].header.load(std::memory_order_relaxed)};
-            std::memcpy(to + first_cell_payload + (i - 1) * further_cell_payload, words,
-                        cell_bytes);
-        }
+        const auto low = [&](std::uint32_t which) {
+            return cell[which].payload.load(std::memory_order_relaxed);
+        };
+        const auto high = [&](std::uint32_t which) {
+            return cell[which].header.load(std::memory_order_relaxed) & payload_of_tagged_word;
+        };
+        to[0] = low(0);
+        if (cells == 1) return;
+        const std::uint64_t high1 = high(1);
+        to[1] = low(1);
+        to[2] = high1;
+        if (cells == 2) return;
+        const std::uint64_t low2 = low(2), high2 = high(2);
+        to[2] = high1 | low2 << 56;
+        to[3] = low2 >> 8 | high2 << 56;
+        to[4] = high2 >> 8;
+        if (cells == 3) return;
+        const std::uint64_t low3 = low(3), high3 = high(3);
+        to[4] = high2 >> 8 | low3 << 48;
+        to[5] = low3 >> 16 | high3 << 48;
+        to[6] = high3 >> 16;
     }
 
     void advance(const FrameHeader& header) noexcept {

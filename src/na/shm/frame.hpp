@@ -26,6 +26,8 @@ inline constexpr std::uint32_t first_cell_payload = 8;
 inline constexpr std::uint32_t further_cell_payload = 15;
 inline constexpr std::uint32_t max_inline_bytes =
     first_cell_payload + (line_cells - 1) * further_cell_payload;
+/// Enough to hold them.
+inline constexpr std::size_t line_words = 7;
 
 enum class FrameKind : std::uint8_t {
     None = 0,
@@ -47,9 +49,11 @@ enum class FrameKind : std::uint8_t {
     Continuation = 0x1F,  ///< no frame: a further cell of one
 };
 
-inline constexpr std::uint8_t frame_immediate = 1;  ///< argument is immediate data
-inline constexpr std::uint8_t frame_final = 2;      ///< last chunk of the message
-inline constexpr std::uint8_t frame_read = 4;       ///< RdmaRefused: it was a read
+inline constexpr std::uint8_t frame_immediate = 1;   ///< argument is immediate data
+inline constexpr std::uint8_t frame_final = 2;       ///< last chunk of the message
+inline constexpr std::uint8_t frame_read = 4;        ///< RdmaRefused: it was a read
+inline constexpr std::uint8_t frame_headed = 8;      ///< Inline, First: a HeadedMessage
+inline constexpr std::uint8_t frame_two_words = 16;  ///< and its head has two words
 
 struct FrameHeader {
     FrameKind kind = FrameKind::None;

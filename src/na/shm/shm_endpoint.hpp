@@ -50,6 +50,7 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] bool send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
                                     bool has_immediate, std::uint32_t immediate) override;
     [[nodiscard]] bool send_gathered(std::span<const iovec> pieces, std::uint32_t bytes) override;
+    [[nodiscard]] bool send_headed(const HeadedMessage& message) override;
     [[nodiscard]] std::uint32_t longest_gathered() const override {
         return gathers_ ? writer_->longest_chunk() : 0;
     }
@@ -172,6 +173,8 @@ class ShmEndpoint final : public Endpoint {
     [[gnu::noinline, nodiscard]] bool send_chunk_at_once(const void* data, std::uint32_t bytes,
                                                          bool has_immediate,
                                                          std::uint32_t immediate);
+    [[gnu::noinline, nodiscard]] bool send_headed_chunk(const HeadedMessage& message,
+                                                        std::uint8_t flags);
     [[gnu::noinline, nodiscard]] bool send_gathered_chunk(std::span<const iovec> pieces,
                                                           std::uint32_t bytes);
     [[gnu::always_inline, nodiscard]] bool finish_at_once(std::uint32_t bytes,

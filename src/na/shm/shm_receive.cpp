@@ -107,26 +107,46 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
     FrameView view;
     view.has_immediate = (frame.flags & frame_immediate) != 0;
     view.immediate = frame.argument;
+    // There are tags between the cells, so what they hold is shown as a copy.
+    std::array<std::uint64_t, line_words> words;
+    const std::uint64_t* first = words.data();
+    std::uint32_t inline_bytes = frame.length;
     auto path = base::DataPath::Inline;
-    // There are tags between the cells, so a frame's payload is shown as a copy.
-    alignas(base::cache_line) std::array<std::byte, base::cache_line> payload;
-    if (frame.kind == FrameKind::Inline) {
-        reader_->read_line(payload.data(), frame.cells);
-        view.data = payload.data();
-        view.length = frame.length;
-        if (!queues_.sink->frame(view)) return Shown::Refused;
-    } else {
-        if (frame.kind != FrameKind::First || (frame.flags & frame_final) == 0 ||
-            frame.length != sizeof(ChunkNotice))
+    RingChunk chunk;
+    if (frame.kind == FrameKind::First) {
+        if ((frame.flags & frame_final) == 0 || inline_bytes < sizeof(ChunkNotice))
             return Shown::NotShown;
         const auto notice = std::bit_cast<ChunkNotice>(reader_->small_payload());
-        view.data = reader_->chunk(notice.chunk);
-        view.length = notice.chunk.bytes;
+        chunk = notice.chunk;
+        view.data = reader_->chunk(chunk);
+        view.length = chunk.bytes;
         if (view.data == nullptr || notice.total != view.length) return Shown::NotShown;
-        if (!queues_.sink->frame(view)) return Shown::Refused;
-        reader_->chunk_done(notice.chunk);
+        // They are on their way while the sink looks for their place.
+        const std::uint32_t near = std::min<std::uint32_t>(view.length, 8 * base::cache_line);
+        for (std::uint32_t at = 0; at < near; at += base::cache_line)
+            __builtin_prefetch(view.data + at);
         path = base::DataPath::Ring;
+        ++first;
+        inline_bytes -= static_cast<std::uint32_t>(sizeof(ChunkNotice));
+    } else if (frame.kind != FrameKind::Inline) {
+        return Shown::NotShown;
     }
+    reader_->read_words(words.data(), frame.cells);
+    if ((frame.flags & frame_headed) != 0) [[likely]] {
+        view.head = first;
+        view.head_bytes = (frame.flags & frame_two_words) != 0 ? 16 : 8;
+        if (inline_bytes < view.head_bytes) return Shown::NotShown;
+        first += view.head_bytes / sizeof *first;
+        inline_bytes -= view.head_bytes;
+    }
+    if (path == base::DataPath::Inline) {
+        view.data = reinterpret_cast<const std::byte*>(first);
+        view.length = inline_bytes;
+    } else if (inline_bytes != 0) {
+        return Shown::NotShown;
+    }
+    if (!queues_.sink->frame(view)) return Shown::Refused;
+    if (path == base::DataPath::Ring) reader_->chunk_done(chunk);
     reader_->advance(frame);
     base::ViCounters& counters = *counters_;
     counters.received_messages[static_cast<std::size_t>(path)].add();

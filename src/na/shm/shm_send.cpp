@@ -63,17 +63,52 @@ bool ShmEndpoint::send_gathered(std::span<const iovec> pieces, std::uint32_t byt
     if (!writer_->reserve(bytes)) [[unlikely]]
         return false;
     // Zeros, since cells behind the payload go to the peer as well.
-    alignas(base::cache_line) std::byte gathered[base::cache_line] = {};
-    std::byte* to = gathered;
+    std::array<std::uint64_t, line_words> words{};
+    auto* to = reinterpret_cast<std::byte*>(words.data());
     for (const iovec& piece : pieces) {
         copy_small(to, static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
         to += piece.iov_len;
     }
-    if (bytes > first_cell_payload) [[likely]]
-        writer_->publish_line(FrameKind::Inline, gathered, bytes);
-    else
-        writer_->publish(FrameKind::Inline, 0, gathered, bytes, 0);
+    writer_->publish_words(FrameKind::Inline, 0, words.data(), bytes, 0);
     return finish_at_once(bytes, base::DataPath::Inline);
+}
+
+bool ShmEndpoint::send_headed(const HeadedMessage& message) {
+    if (!gathers_ || outbox_ || queues_.send.has_unstarted()) [[unlikely]]
+        return false;
+    const std::uint32_t bytes = message.head_bytes + message.payload_bytes;
+    const auto* payload = static_cast<const std::byte*>(message.payload);
+    const std::uint8_t flags =
+        message.head_bytes == sizeof(std::uint64_t) ? frame_headed : frame_headed | frame_two_words;
+    if (bytes > max_inline_bytes || (!settings_.inline_frames && message.payload_bytes != 0))
+        return send_headed_chunk(message, flags);
+    if (!writer_->reserve(bytes)) [[unlikely]]
+        return false;
+    std::uint64_t words[line_words] = {message.head[0], message.head[1]};
+    copy_small(reinterpret_cast<std::byte*>(words) + message.head_bytes, payload,
+               message.payload_bytes);
+    writer_->publish_words(FrameKind::Inline, flags, words, bytes, message.note);
+    return finish_at_once(bytes, base::DataPath::Inline);
+}
+
+/// The head beside the notice of the payload, which begins a line of the byte ring.
+bool ShmEndpoint::send_headed_chunk(const HeadedMessage& message, std::uint8_t flags) {
+    const std::uint32_t bytes = message.payload_bytes;
+    if (bytes > writer_->longest_chunk()) return false;
+    const auto place = writer_->find_place(bytes);
+    const auto inline_bytes = static_cast<std::uint32_t>(sizeof(ChunkNotice)) + message.head_bytes;
+    if (place.at == nullptr || !writer_->reserve(inline_bytes)) {
+        counters_->send_stalls.add();
+        return false;
+    }
+    std::memcpy(place.at, message.payload, bytes);
+    writer_->take_place(place);
+    const std::uint64_t words[line_words] = {
+        std::bit_cast<std::uint64_t>(ChunkNotice{place.chunk, bytes}), message.head[0],
+        message.head[1]};
+    writer_->publish_words(FrameKind::First, flags | frame_final, words, inline_bytes,
+                           message.note);
+    return finish_at_once(bytes, base::DataPath::Ring);
 }
 
 /// The same through the byte ring, in one chunk whatever its size: the receiver sees it in place.

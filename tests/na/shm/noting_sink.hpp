@@ -16,7 +16,8 @@ class NotingSink : public na::FrameSink {
     struct Message {
         std::vector<std::byte> bytes;
         bool has_immediate = false;
-        std::uint32_t immediate = 0;
+        std::uint32_t immediate = 0;  ///< or the note of one with a head
+        std::vector<std::uint64_t> head;
     };
 
     bool frame(const na::FrameView& view) override {
@@ -27,7 +28,8 @@ class NotingSink : public na::FrameSink {
         }
         messages.push_back({{view.data, view.data + view.length},
                             view.has_immediate,
-                            view.has_immediate ? view.immediate : 0});
+                            view.has_immediate || view.head != nullptr ? view.immediate : 0,
+                            {view.head, view.head + view.head_bytes / sizeof *view.head}});
         return true;
     }
     bool serve() override {

@@ -122,6 +122,49 @@ TEST_P(ShmSink, SeesGatheredMessagesOfEveryLength) {
     EXPECT_EQ(a.take_events() | b.take_events(), 0U);
 }
 
+TEST_P(ShmSink, SeesHeadsApart) {
+    na::HeadedMessage message;
+    if (!gathers()) {
+        EXPECT_FALSE(a.endpoint->send_headed(message));
+        EXPECT_FALSE(b.poll());
+        return;
+    }
+    const std::uint32_t longest = a.endpoint->longest_gathered();
+    std::vector<std::byte> payload(longest);
+    Random random(11);
+    for (std::uint32_t bytes = 0; bytes <= longest; bytes = bytes < 200 ? bytes + 1 : bytes * 2)
+        for (const std::uint32_t head_bytes : {8U, 16U}) {
+            SCOPED_TRACE(bytes);
+            message.note = static_cast<std::uint32_t>(random.next());
+            message.head[0] = random.next();
+            message.head[1] = head_bytes == 16 ? random.next() : 0;
+            message.head_bytes = head_bytes;
+            fill_pattern(std::span(payload).first(bytes), bytes);
+            message.payload = payload.data();
+            message.payload_bytes = bytes;
+            bool sent = a.endpoint->send_headed(message);
+            for (int i = 0; i < 200 && !sent; ++i) {
+                b.poll();
+                sent = a.endpoint->send_headed(message);
+            }
+            ASSERT_TRUE(sent);
+            ASSERT_TRUE(b.poll());
+            ASSERT_EQ(sink.messages.size(), 1U);
+            const auto& head = sink.messages[0].head;
+            ASSERT_EQ(head.size() * 8, head_bytes);
+            EXPECT_EQ(head[0], message.head[0]);
+            if (head_bytes == 16) {
+                EXPECT_EQ(head[1], message.head[1]);
+            }
+            EXPECT_EQ(sink.messages[0].immediate, message.note);
+            expect_message(bytes, bytes);
+        }
+    message.payload_bytes = longest + 1;
+    EXPECT_FALSE(a.endpoint->send_headed(message)) << "that never fits";
+    EXPECT_FALSE(b.poll());
+    EXPECT_EQ(a.take_events() | b.take_events(), 0U);
+}
+
 TEST_P(ShmSink, ShowsAgainWhatWasRefusedAndKeepsTheOrder) {
     if (!gathers()) return;
     for (const std::uint32_t bytes : {3U, 40U, 500U, 8U, 9U})

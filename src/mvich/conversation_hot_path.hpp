@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every short message goes through, to be inlined where it is called: Endpoint::send on its
+// way out, ViLane::frame on its way in.
+#pragma once
+
+#include <algorithm>
+
+#include "base/copy_small.hpp"
+#include "mvich/conversation.hpp"
+
+namespace via::mvich {
+
+[[nodiscard]] inline std::uint64_t bytes_of(std::span<const iovec> pieces) noexcept {
+    std::uint64_t bytes = 0;
+    for (const iovec& piece : pieces)
+        bytes += piece.iov_len;
+    return bytes;
+}
+
+inline bool Conversation::send_at_once(const SendOrder& order) {
+    const std::uint64_t bytes =
+        order.pieces.size() == 1 ? order.pieces[0].iov_len : bytes_of(order.pieces);
+    // Before the peer's Hello there are no credits.
+    if (bytes > eager_limit_ || first_pending_ != nullptr || !control_.empty() ||
+        !credits_.may_send_data() || (order.flags & (order_delivered | order_fence)) != 0 ||
+        lost_ || order.pieces.size() > most_pieces_at_once) [[unlikely]]
+        return false;
+    const bool headed = abilities_.in_place && order.pieces.size() == 1;
+    const PlainEager packet{
+        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message,
+        (order.flags & order_has_data) != 0,
+        credits_.take_owed(headed ? most_noted_credits : 0xFFFF),
+        order.tag,
+        order.data,
+        {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}};
+    Lane::Outcome outcome;
+    if (headed) [[likely]] {
+        na::HeadedMessage message;
+        encode_headed(packet, message);
+        message.payload = order.pieces[0].iov_base;
+        message.payload_bytes = static_cast<std::uint32_t>(bytes);
+        outcome = lane_->send_headed(message);
+    } else {
+        outcome = send_plain(packet, order.pieces);
+    }
+    if (outcome != Lane::Outcome::Done) [[unlikely]] {
+        credits_.owe_again(packet.credits);
+        if (outcome == Lane::Outcome::Gone) go_lost();
+        return false;
+    }
+    credits_.sent();
+    around_.counters->count_sent(index_of(Protocol::Eager), bytes);
+    return true;
+}
+
+/// Tells of a message in a receive, and gives the receive up if it was its last.
+inline void Conversation::complete_posted(PostedReceive& receive, Completion& completion,
+                                          std::uint64_t offset) {
+    completion.cookie = receive.cookie;
+    Listener* listener = receive.listener;
+    bool over = true;
+    if ((receive.flags & order_multi_receive) != 0) [[unlikely]] {
+        completion.buffer = static_cast<std::byte*>(receive.pieces.pieces()[0].iov_base) + offset;
+        --receive.messages;
+        over = receive.spent && receive.messages == 0;
+        completion.last_of_buffer = over;
+    } else if (!receive.pieces.pieces().empty()) {
+        completion.buffer = receive.pieces.pieces()[0].iov_base;
+    }
+    if (over) around_.receives->destroy(&receive);
+    listener->done(completion);
+}
+
+/// A whole message into its receive.
+inline void Conversation::deliver(PostedReceive& receive, const Announcement& message,
+                                  std::span<const std::byte> payload) {
+    const std::uint64_t offset = around_.receives->use_of(receive, payload.size());
+    const std::size_t copied = receive.pieces.scatter(offset, payload);
+    if (copied != 0) {
+        around_.counters->copies.add();
+        around_.counters->copied_bytes.add(copied);
+    }
+    const std::uint64_t overflow = payload.size() - copied;
+    Completion completion{.what = Happened::Received,
+                          .status = overflow == 0 ? Status::Ok : Status::Truncated,
+                          .has_data = message.has_data,
+                          .space = receive.space,
+                          .source = peer,
+                          .length = copied,
+                          .overflow = overflow,
+                          .data = message.data,
+                          .tag = message.word,
+                          .cookie = {}};
+    if (message.wants_delivered) [[unlikely]]
+        answer(message.id, Status::Ok);
+    complete_posted(receive, completion, offset);
+}
+
+inline Space Conversation::space_of(const PlainEager& packet) noexcept {
+    return packet.message_class == MessageClass::Tagged ? Space::Tagged : Space::Message;
+}
+
+inline void Conversation::heard_credits(std::uint32_t credits) noexcept {
+    credits_.granted(credits);
+    if (peer_starves_on_us_ && credits_.may_send_data()) [[unlikely]]
+        peer_starves_on_us_ = false;
+}
+
+inline Conversation::Arrival Conversation::eager_message(const PlainEager& packet,
+                                                         OrderId delivered, Vbuf* vbuf) {
+    const std::size_t bytes = packet.payload.size();
+    // A peer that sends more than it may gets none of our receives. Before its Hello it may
+    // nothing.
+    if (bytes > around_.settings->vbuf_bytes || credits_.peer_has() == 0) [[unlikely]]
+        return Arrival::Broken;
+    PostedReceive* receive = around_.receives->match(space_of(packet), packet.tag, peer);
+    if (receive == nullptr) [[unlikely]]
+        return keep_message(packet, delivered, vbuf);
+    heard_credits(packet.credits);
+    credits_.passed();
+    around_.counters->received.add();
+    deliver(*receive,
+            {packet.message_class, Protocol::Eager, packet.has_data, delivered != 0, packet.tag,
+             packet.data, delivered, bytes, 0, 0},
+            packet.payload);
+    return Arrival::Taken;
+}
+
+inline Conversation::Arrival Conversation::headed_packet(std::uint32_t note,
+                                                         const std::uint64_t* head,
+                                                         std::uint32_t head_bytes,
+                                                         std::span<const std::byte> payload) {
+    if (starving_said_ && !credits_.peer_starves()) [[unlikely]]
+        starving_said_ = false;
+    PlainEager eager;
+    if (lost_ || !decode_headed(note, head, head_bytes, eager)) [[unlikely]]
+        return other_headed(note, head, head_bytes, payload);
+    eager.payload = payload;
+    return eager_message(eager, 0, nullptr);
+}
+
+inline Conversation::Arrival Conversation::packet(std::span<const std::byte> bytes, Vbuf* vbuf) {
+    if (starving_said_ && !credits_.peer_starves()) [[unlikely]]
+        starving_said_ = false;
+    PlainEager eager;
+    if (!lost_ && decode_plain_eager(bytes, eager)) [[likely]]
+        return eager_message(eager, 0, vbuf);
+    return other_bytes(bytes, vbuf);
+}
+
+}  // namespace via::mvich
