@@ -68,7 +68,7 @@ TEST_F(MessageCommands, StatShowsMessages) {
     EXPECT_EQ(messages["sent"], 3);
     EXPECT_EQ(messages["received"], 3);
     EXPECT_EQ(messages["sent_by_protocol_and_size"]["eager"]["1-64"], 2);
-    EXPECT_EQ(messages["sent_by_protocol_and_size"]["rget"]["-2m"], 1) << messages.dump(1);
+    EXPECT_EQ(messages["sent_by_protocol_and_size"]["r3"]["-2m"], 1) << messages.dump(1);
     EXPECT_EQ(messages["devices"], 1);
     EXPECT_EQ(messages["connections"]["in_host"], 2) << "both ends are this one";
     EXPECT_EQ(messages["connections"]["between_hosts"], 0);
@@ -76,7 +76,7 @@ TEST_F(MessageCommands, StatShowsMessages) {
     EXPECT_TRUE(messages.contains("rates"));
     const Outcome text = run({"stat", pid, "--once"});
     EXPECT_NE(text.output.find("messages: 3 sent"), std::string::npos) << text.output;
-    EXPECT_NE(text.output.find("rget"), std::string::npos) << text.output;
+    EXPECT_NE(text.output.find("r3"), std::string::npos) << text.output;
 }
 
 TEST_F(MessageCommands, StatIsSilentAboutMessagesOfAProcessWithout) {

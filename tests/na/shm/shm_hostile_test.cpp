@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "na/shm/guarded_memory.hpp"
@@ -88,7 +89,7 @@ TEST_P(ShmHostile, GeometryIsChecked) {
     EXPECT_FALSE(attempt(real.frame_lines, real.direction_bytes + 64)) << "beyond the channel";
     EXPECT_FALSE(attempt(real.frame_lines, 0));
     EXPECT_FALSE(attempt(real.frame_lines, 0xFFFFFFC0U));
-    EXPECT_FALSE(attempt(4096, real.direction_bytes));
+    EXPECT_FALSE(attempt(std::bit_ceil(real.direction_bytes) / 64, real.direction_bytes));
 }
 
 TEST_P(ShmHostile, AnotherFormatIsRefused) {
