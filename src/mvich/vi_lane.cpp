@@ -278,6 +278,10 @@ bool ViLane::serve() {
     return device_.serve();
 }
 
+bool ViLane::unfinished() const noexcept {
+    return device_.has_unsent();
+}
+
 void ViLane::broken() noexcept {
     broken_.store(true, std::memory_order_release);
     device_.note_broken();

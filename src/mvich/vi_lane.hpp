@@ -53,6 +53,7 @@ class ViLane final : public Lane, public na::FrameSink {
     // na::FrameSink.
     bool frame(const na::FrameView& view) override;
     bool serve() override;
+    [[nodiscard]] bool unfinished() const noexcept override;
     void broken() noexcept override;
 
   private:
