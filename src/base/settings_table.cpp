@@ -144,8 +144,8 @@ const std::vector<SettingDeclaration>& setting_declarations() {
             "it both ends copy at the same time (r3), which is faster where both have a core."),
         number("VIA_MPI_CREDITS", "32", 1, 4096,
                "How many packets with messages a peer may have under way to this process before "
-               "it hears of it. If it is not set, a peer in this host may have 256: no vbufs are "
-               "posted for them."),
+               "it hears of it. If it is not set, a peer in this host may have 256, since no vbufs "
+               "are posted for them, and one on another host begins with 4."),
         number("VIA_MPI_CREDIT_PRESERVE", "4", 1, 1024,
                "How many credits a peer has besides for its control packets; at most as many as "
                "VIA_MPI_CREDITS."),

@@ -17,11 +17,11 @@ constexpr auto between_requests = std::chrono::milliseconds(5);
 /// One request takes no longer than this before others have their turn.
 constexpr std::uint64_t turn_milliseconds = 2000;
 
-/// Errors that time may heal.
+/// Errors that time may heal: the endpoint is still being made, the link to it is cut for a moment.
 [[nodiscard]] bool may_ask_again(base::Code code) noexcept {
     return code == base::Code::NoMatch || code == base::Code::NotFound ||
            code == base::Code::Rejected || code == base::Code::Timeout ||
-           code == base::Code::OutOfResources;
+           code == base::Code::OutOfResources || code == base::Code::NotReachable;
 }
 
 }  // namespace

@@ -186,7 +186,10 @@ bool Conversation::flush() {
         moved = true;
     }
     if (gone_) return moved;
-    if (credits_.noop_due() || starving_due()) moved = send_noop() || moved;
+    if (credits_.noop_due() || starving_due()) {
+        if (credits_.peer_may_stop()) credits_.widen(lane_->widen(credits_.window()));
+        moved = send_noop() || moved;
+    }
     return moved;
 }
 

@@ -78,8 +78,10 @@ class CreditAccount {
     void owe_again(std::uint16_t credits) noexcept { owed_ += credits; }
     /// What the peer can still send for certain without hearing from here.
     [[nodiscard]] std::uint32_t peer_has() const noexcept { return window_ - in_use_ - owed_; }
+    /// It may have no more credits for data.
+    [[nodiscard]] bool peer_may_stop() const noexcept { return peer_has() <= peer_preserve_; }
     [[nodiscard]] bool noop_due() const noexcept {
-        return owed_ != 0 && (2 * (owed_ - owed_new_) >= window_ || peer_has() <= peer_preserve_);
+        return owed_ != 0 && (2 * (owed_ - owed_new_) >= window_ || peer_may_stop());
     }
     /// The peer has stopped or soon will, because messages nobody asked for hold its vbufs: it
     /// can send no more data even when it has heard of all that is owed.

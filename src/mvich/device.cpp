@@ -180,10 +180,12 @@ inline void DeviceParts::poll_lanes(bool by_program) {
 void DeviceParts::touch(Conversation& conversation) {
     if (std::find(touched_.begin(), touched_.end(), &conversation) == touched_.end())
         touched_.push_back(&conversation);
+    has_unsent_.store(true, std::memory_order_relaxed);
 }
 
 void DeviceParts::forget(Conversation& conversation) {
     std::erase(touched_, &conversation);
+    has_unsent_.store(!touched_.empty(), std::memory_order_relaxed);
 }
 
 bool DeviceParts::flush_touched() {
@@ -199,6 +201,7 @@ bool DeviceParts::flush_touched() {
         touched_[i] = touched_.back();
         touched_.pop_back();
     }
+    has_unsent_.store(!touched_.empty(), std::memory_order_relaxed);
     return moved;
 }
 

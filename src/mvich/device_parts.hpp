@@ -110,6 +110,9 @@ class DeviceParts final : public Registrar {
     /// The service thread: the program does not poll.
     bool serve();
     /// Any thread, any lock.
+    [[nodiscard]] bool has_unsent() const noexcept {
+        return has_unsent_.load(std::memory_order_relaxed);
+    }
     void note_broken() noexcept { any_broken_.store(true, std::memory_order_release); }
     /// Lanes that are closed. They are destroyed without the lock, by the connector's thread: the
     /// service thread, which may be the one that found their end, would wait for itself.
@@ -160,6 +163,7 @@ class DeviceParts final : public Registrar {
     std::vector<ViLane*> in_place_;                     ///< looked at one by one while they are few
     std::size_t between_hosts_ = 0;
     std::vector<Conversation*> touched_;
+    std::atomic<bool> has_unsent_{false};  ///< touched_ has some
     std::vector<std::unique_ptr<ViLane>> retired_;
     std::atomic<bool> any_broken_{false};
     std::atomic<std::uint32_t> seldom_ones_{0};  ///< threads that wait for the lock

@@ -51,6 +51,9 @@ class Lane {
     [[nodiscard]] virtual Outcome write(const RdmaOrder& order) = 0;
     /// The conversation has no more use for a vbuf in which a packet came.
     virtual void recycle(Vbuf* vbuf) noexcept = 0;
+    /// The peer is about to stop for want of credits: makes more vbufs ready for it than the
+    /// `window` that there is, and says how many. 0: it shall not have more, or there are none.
+    [[nodiscard]] virtual std::uint32_t widen(std::uint32_t window) = 0;
 };
 
 }  // namespace via::mvich

@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t in_place_packet_bytes = 16384 + max_packet_head_bytes;
 /// Credits inside a host, unless a number is wanted.
 constexpr std::uint32_t in_place_window = 256;
+/// Credits between hosts in the beginning, unless a number is wanted.
+constexpr std::uint32_t first_credits = 4;
 /// RDMA in portions, so that progress is seen.
 constexpr std::uint64_t most_rdma_bytes = 1U << 30;
 
@@ -36,6 +38,11 @@ LaneAbilities MessageSettings::abilities(bool in_place, std::uint32_t longest_pa
 std::uint32_t MessageSettings::window(bool in_place) const noexcept {
     const std::uint32_t wanted = credits + credit_preserve;
     return in_place && !credits_were_set ? std::max(wanted, in_place_window) : wanted;
+}
+
+std::uint32_t MessageSettings::first_window(bool in_place) const noexcept {
+    const std::uint32_t whole = window(in_place);
+    return in_place || credits_were_set ? whole : std::min(whole, first_credits + credit_preserve);
 }
 
 base::Result<MessageSettings> MessageSettings::read() {

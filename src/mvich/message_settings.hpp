@@ -30,6 +30,11 @@ struct MessageSettings {
     /// How many packets a peer may have under way to here, those for control included. Inside a
     /// host no vbufs are posted for them, so it may be more.
     [[nodiscard]] std::uint32_t window(bool in_place) const noexcept;
+    /// How many of them in the beginning. Between hosts most connections never need more than a
+    /// few; one that does is given the rest, while all together hold no more vbufs than
+    /// `vbufs_of_wide_windows`. A number that was asked for holds at once.
+    [[nodiscard]] std::uint32_t first_window(bool in_place) const noexcept;
+    static constexpr std::size_t vbufs_of_wide_windows = 512;
 
     /// From the environment and the settings file. An error names the setting and what it may be.
     [[nodiscard]] static base::Result<MessageSettings> read();

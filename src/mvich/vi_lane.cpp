@@ -68,17 +68,9 @@ void ViLane::carry(Conversation& conversation) {
     const MessageSettings& settings = device_.settings();
     abilities_ = settings.abilities(in_place, in_place ? vi_->longest_packet(handle_) : 0,
                                     device_.nic().device().attributes().max_transfer_bytes);
-    std::uint32_t window = settings.window(in_place);
+    std::uint32_t window = settings.first_window(in_place);
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
-    if (!in_place) {
-        std::uint32_t posted = 0;
-        for (; posted < window && device_.vbufs().room() > vbufs_for_sending; ++posted) {
-            Vbuf* vbuf = device_.vbufs().take();
-            if (vbuf == nullptr) break;
-            if (!post_receive(vbuf)) break;
-        }
-        window = posted;
-    }
+    if (!in_place) window = post_receives(window);
     conversation_ = &conversation;
     connected_ = true;
     device_.carries(*this, in_place);
@@ -89,6 +81,24 @@ void ViLane::carry(Conversation& conversation) {
     conversation.open(*this, window);
     for (Vbuf* vbuf : std::exchange(early_, {}))
         arrived(vbuf);
+}
+
+std::uint32_t ViLane::widen(std::uint32_t window) {
+    if (abilities_.in_place || closed_) return 0;
+    const std::uint32_t wanted = device_.settings().window(false);
+    if (window >= wanted) return 0;
+    const std::uint32_t more = wanted - window;
+    if (device_.vbufs().in_use() + more > MessageSettings::vbufs_of_wide_windows) return 0;
+    return post_receives(more);
+}
+
+std::uint32_t ViLane::post_receives(std::uint32_t vbufs) {
+    std::uint32_t posted = 0;
+    for (; posted < vbufs && device_.vbufs().room() > vbufs_for_sending; ++posted) {
+        Vbuf* vbuf = device_.vbufs().take();
+        if (vbuf == nullptr || !post_receive(vbuf)) break;
+    }
+    return posted;
 }
 
 bool ViLane::post_receive(Vbuf* vbuf) {
@@ -273,6 +283,10 @@ void ViLane::violated() noexcept {
 
 bool ViLane::serve() {
     return device_.serve();
+}
+
+bool ViLane::unfinished() const noexcept {
+    return device_.has_unsent();
 }
 
 void ViLane::broken() noexcept {

@@ -48,14 +48,18 @@ class ViLane final : public Lane, public na::FrameSink {
     [[nodiscard]] Outcome read(const RdmaOrder& order) override;
     [[nodiscard]] Outcome write(const RdmaOrder& order) override;
     void recycle(Vbuf* vbuf) noexcept override;
+    [[nodiscard]] std::uint32_t widen(std::uint32_t window) override;
 
     // na::FrameSink.
     bool frame(const na::FrameView& view) override;
     bool serve() override;
+    [[nodiscard]] bool unfinished() const noexcept override;
     void broken() noexcept override;
 
   private:
     [[nodiscard]] bool post_receive(Vbuf* vbuf);
+    /// How many of them could be posted.
+    [[nodiscard]] std::uint32_t post_receives(std::uint32_t vbufs);
     [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint16_t operation);
     void arrived(Vbuf* vbuf);
     [[gnu::noinline]] void violated() noexcept;

@@ -131,6 +131,9 @@ class FrameSink {
     /// Closing a VI waits for the end of this call. So it waits for no lock that is held while VIs
     /// are closed: it tries to get it, and returns true if another has it.
     virtual bool serve() = 0;
+    /// Whether the layer has something to send that waits for room. Nobody tells when there is
+    /// some, so serve() is due as if there were news. On any thread, with the VI's lock held.
+    [[nodiscard]] virtual bool unfinished() const noexcept { return false; }
     /// The VI went to the Error state. With the VI's lock held, on any thread: it only notes it.
     virtual void broken() noexcept = 0;
 };

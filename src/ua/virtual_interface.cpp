@@ -674,7 +674,8 @@ bool VirtualInterface::progress(bool nudge_peer) {
 /// The service thread shows no frames under the VI's lock: it asks the layer to poll. True:
 /// unfinished.
 bool VirtualInterface::leave_to_sink() {
-    if (carrier_->has_news()) serve_sink_soon();
+    if (carrier_->has_news() || (queues_->sink != nullptr && queues_->sink->unfinished()))
+        serve_sink_soon();
     return carrier_->unfinished();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank that is killed ends the job soon and with an error, and nothing of it is left: no process,
-// no file, no shared memory.
+// A rank that is killed, whatever it and the others were doing: these get an error, the job ends
+// soon, and nothing of it is left: no process, no file, no shared memory, no lab.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -43,6 +43,14 @@ std::string added(const std::set<std::string>& before, const std::set<std::strin
     return text;
 }
 
+/// What MPI and Viaduct could leave among everybody's temporary files.
+std::set<std::string> temporary_files() {
+    std::set<std::string> names;
+    for (const char* prefix : {"ompi", "openmpi", "orte", "pmix", "vader", "via"})
+        names.merge(names_in("/tmp", prefix));
+    return names;
+}
+
 /// Processes whose environment has the mark, but not the kernel agent, which ends when it is idle.
 std::string processes_with(const std::string& mark) {
     std::string found;
@@ -59,9 +67,19 @@ std::string processes_with(const std::string& mark) {
     return found;
 }
 
-class KilledRank : public ::testing::Test {
+struct Case {
+    const char* name;
+    const char* what;  ///< they do
+    unsigned victim = 1;
+    std::vector<std::string> options;
+};
+
+class KilledRank : public ::testing::TestWithParam<Case> {
   protected:
     void SetUp() override {
+        if (!GetParam().options.empty())
+            if (const auto possible = lab::Lab::possible(); !possible)
+                GTEST_SKIP() << possible.error().sentence;
         char name[] = "/tmp/via-killed-rank-XXXXXX";
         ASSERT_NE(::mkdtemp(name), nullptr);
         folder_ = name;
@@ -70,84 +88,110 @@ class KilledRank : public ::testing::Test {
     }
     void TearDown() override {
         std::error_code error;
-        files::remove_all(folder_, error);
+        if (!folder_.empty()) files::remove_all(folder_, error);
     }
 
-    /// The process of a rank, when all have exchanged messages.
-    [[nodiscard]] std::optional<pid_t> rank(unsigned number, Deadline deadline) const {
-        const files::path path = folder_ / "ranks" / ("rank-" + std::to_string(number));
+    [[nodiscard]] files::path note(const char* name, unsigned number) const {
+        return folder_ / "ranks" / (name + ("-" + std::to_string(number)));
+    }
+    [[nodiscard]] static bool appears(const files::path& path, Deadline deadline) {
         while (!files::exists(path)) {
-            if (deadline.expired()) return std::nullopt;
+            if (deadline.expired()) return false;
             std::this_thread::yield();
         }
-        pid_t pid = 0;
-        std::ifstream(path) >> pid;
-        return pid > 0 ? std::optional(pid) : std::nullopt;
-    }
-    [[nodiscard]] child::Command job(std::vector<std::string> options) const {
-        child::Command command;
-        command.arguments = {VIA_TOOL_PATH, "run", "-q", "-n", std::to_string(ranks)};
-        command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-        command.arguments.insert(command.arguments.end(),
-                                 {VIA_KILLED_RANK_PROGRAM, (folder_ / "ranks").string()});
-        // Open MPI's files lie in TMPDIR, and the mark finds whoever was started by this job.
-        command.environment = {"TMPDIR=" + (folder_ / "temporary").string(),
-                               "MPI_TEST_MARK=" + mark()};
-        return command;
+        return true;
     }
     [[nodiscard]] std::string mark() const { return folder_.filename().string(); }
 
-    void kill_one(std::vector<std::string> options, unsigned victim) const {
-        const auto shared_before = names_in("/dev/shm");
-        auto process = child::Process::start(job(std::move(options)));
-        ASSERT_TRUE(process.ok()) << process.error().sentence;
-        std::optional<pid_t> pid;
+    /// All ranks do it.
+    [[nodiscard]] std::optional<child::Process> start(std::vector<std::string> more_options,
+                                                      std::vector<std::string> environment) const {
+        const Case& each = GetParam();
+        child::Command command;
+        command.arguments = {VIA_TOOL_PATH, "run", "-q", "-n", std::to_string(ranks)};
+        for (const auto& options : {each.options, more_options})
+            command.arguments.insert(command.arguments.end(), options.begin(), options.end());
+        command.arguments.insert(command.arguments.end(),
+                                 {VIA_KILLED_RANK_PROGRAM, (folder_ / "ranks").string(), each.what,
+                                  std::to_string(each.victim)});
+        // Open MPI's files lie in TMPDIR, and the mark finds whoever was started by this job.
+        command.environment = {"TMPDIR=" + (folder_ / "temporary").string(),
+                               "MPI_TEST_MARK=" + mark()};
+        command.environment.insert(command.environment.end(), environment.begin(),
+                                   environment.end());
+        auto process = child::Process::start(command);
+        if (!process) {
+            ADD_FAILURE() << process.error().sentence;
+            return std::nullopt;
+        }
+        const Deadline deadline = Deadline::after_milliseconds(30'000);
         for (unsigned number = 0; number < ranks; ++number) {
-            const auto found = rank(number, Deadline::after_milliseconds(30'000));
-            if (!found) {
-                const auto outcome = process.value().finish(Deadline::after_milliseconds(1'000));
-                FAIL() << "rank " << number << " did not begin: "
-                       << (outcome ? outcome.value().errors : outcome.error().sentence);
-            }
-            if (number == victim) pid = found;
+            if (appears(note("rank", number), deadline)) continue;
+            const auto outcome = process.value().finish(Deadline::after_milliseconds(1'000));
+            ADD_FAILURE() << "rank " << number << " did not begin: "
+                          << (outcome ? outcome.value().errors : outcome.error().sentence);
+            return std::nullopt;
         }
-        ASSERT_EQ(::kill(*pid, SIGKILL), 0);
-        const auto outcome = process.value().finish(Deadline::after_milliseconds(5'000));
-        ASSERT_TRUE(outcome.ok()) << outcome.error().sentence;
-        EXPECT_NE(outcome.value().exit_code, 0);
-        EXPECT_NE(outcome.value().errors.find("signal 9"), std::string::npos)
-            << outcome.value().errors;
-        // Ranks that were told to end may still be on their way out.
-        const Deadline deadline = Deadline::after_milliseconds(5'000);
-        std::string left = processes_with(mark());
-        while (!left.empty() && !deadline.expired()) {
-            std::this_thread::yield();
-            left = processes_with(mark());
-        }
-        EXPECT_EQ(left, "") << "processes";
-        EXPECT_EQ(added(shared_before, names_in("/dev/shm")), "") << "shared memory";
-        std::string remains;
-        for (const auto& entry : files::recursive_directory_iterator(folder_ / "temporary"))
-            if (!entry.is_directory()) remains += " " + entry.path().string();
-        EXPECT_EQ(remains, "") << "files";
+        return std::move(process).value();
+    }
+    void kill_victim() const {
+        pid_t pid = 0;
+        std::ifstream(note("rank", GetParam().victim)) >> pid;
+        ASSERT_GT(pid, 0);
+        ASSERT_EQ(::kill(pid, SIGKILL), 0);
     }
 
     files::path folder_;
 };
 
-TEST_F(KilledRank, EndsTheJobAndLeavesNothing) {
-    kill_one({}, 1);
+TEST_P(KilledRank, EndsTheJobAndLeavesNothing) {
+    const auto shared_before = names_in("/dev/shm");
+    const auto files_before = temporary_files();
+    const auto labs_before = lab::Lab::present();
+    auto process = start({}, {});
+    ASSERT_TRUE(process.has_value());
+    ASSERT_NO_FATAL_FAILURE(kill_victim());
+    const auto outcome = process->finish(Deadline::after_milliseconds(5'000));
+    ASSERT_TRUE(outcome.ok()) << outcome.error().sentence;
+    EXPECT_NE(outcome.value().exit_code, 0);
+    EXPECT_NE(outcome.value().errors.find("signal 9"), std::string::npos) << outcome.value().errors;
+    // Ranks that were told to end may still be on their way out.
+    const Deadline deadline = Deadline::after_milliseconds(5'000);
+    std::string left = processes_with(mark());
+    while (!left.empty() && !deadline.expired()) {
+        std::this_thread::yield();
+        left = processes_with(mark());
+    }
+    EXPECT_EQ(left, "") << "processes";
+    EXPECT_EQ(added(shared_before, names_in("/dev/shm")), "") << "shared memory";
+    EXPECT_EQ(added(files_before, temporary_files()), "") << "files";
+    EXPECT_EQ(lab::Lab::present(), labs_before);
+    EXPECT_EQ(added({}, names_in(folder_ / "temporary")), "") << "files";
 }
 
-TEST_F(KilledRank, AlsoWhenItIsTheFirst) {
-    kill_one({}, 0);
+/// The launcher, asked to let them, does not end the others, and each finds out by itself.
+TEST_P(KilledRank, IsAnErrorOfTheOthers) {
+    auto process = start({"--mca", "orte_enable_recovery=1"}, {"MPI_TEST_ERRORS=1"});
+    ASSERT_TRUE(process.has_value());
+    ASSERT_NO_FATAL_FAILURE(kill_victim());
+    const Deadline deadline = Deadline::after_milliseconds(5'000);
+    for (unsigned number = 0; number < ranks; ++number)
+        if (number != GetParam().victim) {
+            EXPECT_TRUE(appears(note("error", number), deadline)) << "rank " << number;
+        }
+    const auto outcome = process->finish(Deadline::after_milliseconds(10'000));
+    EXPECT_TRUE(outcome.ok()) << outcome.error().sentence;
 }
 
-TEST_F(KilledRank, AlsoInAnotherHost) {
-    if (const auto possible = lab::Lab::possible(); !possible)
-        GTEST_SKIP() << possible.error().sentence;
-    kill_one({"--lab"}, 1);
-}
+INSTANTIATE_TEST_SUITE_P(Ranks, KilledRank,
+                         ::testing::Values(Case{"mixed_first", "mixed", 0, {}},
+                                           Case{"eager", "eager", 1, {}},
+                                           Case{"rendezvous", "rendezvous", 1, {}},
+                                           Case{"barrier", "barrier", 1, {}},
+                                           Case{"lab_eager", "eager", 1, {"--lab"}},
+                                           Case{"lab_rendezvous", "rendezvous", 1, {"--lab"}},
+                                           Case{"lab_barrier", "barrier", 1, {"--lab"}}),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
 }  // namespace via::tool

@@ -2,6 +2,12 @@
 /*
  * Windows: put, get, accumulate and their kin, under fences, post-start-complete-wait and locks.
  * Any number of ranks from two.
+ *
+ *   one_sided [here]
+ *
+ * `here`: all ranks share a host. Then there are windows of shared memory too, and dynamic ones:
+ * these never end between hosts before Open MPI 4.1.5, whose osc/rdma wants a lock there that it
+ * already holds (its issue 10328).
  */
 #include "check.h"
 
@@ -269,22 +275,7 @@ static void everything(const char* kind) {
     gaps();
 }
 
-int main(int argc, char** argv) {
-    begin(&argc, &argv, "one_sided");
-    if (ranks < 2) FAIL("this is for two ranks or more");
-    const int shared_too = argc > 1 && strcmp(argv[1], "shared") == 0;
-
-    window_memory = take_memory(bytes_in_window);
-    MPI_Win_create(window_memory, bytes_in_window, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
-    everything("MPI_Win_create");
-    swaps();
-    MPI_Win_free(&window);
-    free(window_memory);
-
-    MPI_Win_allocate(bytes_in_window, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window_memory, &window);
-    everything("MPI_Win_allocate");
-    MPI_Win_free(&window);
-
+static void dynamic_window(void) {
     step("a dynamic window");
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     long* const value = take_memory(1000 * sizeof(long));
@@ -305,23 +296,45 @@ int main(int argc, char** argv) {
     MPI_Win_detach(window, value);
     MPI_Win_free(&window);
     free(value);
+}
 
-    if (shared_too) {
-        step("a window of shared memory");
-        long* memory = NULL;
-        MPI_Win_allocate_shared(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
-        MPI_Win_lock_all(0, window);
-        memory[0] = rank;
-        MPI_Win_sync(window);
-        MPI_Barrier(MPI_COMM_WORLD);
-        MPI_Win_sync(window);
-        MPI_Aint size = 0;
-        int unit = 0;
-        long* there = NULL;
-        MPI_Win_shared_query(window, right(), &size, &unit, &there);
-        CHECK_EQUAL(there[0], right());
-        MPI_Win_unlock_all(window);
-        MPI_Win_free(&window);
+static void shared_window(void) {
+    step("a window of shared memory");
+    long* memory = NULL;
+    MPI_Win_allocate_shared(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    MPI_Win_lock_all(0, window);
+    memory[0] = rank;
+    MPI_Win_sync(window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_sync(window);
+    MPI_Aint size = 0;
+    int unit = 0;
+    long* there = NULL;
+    MPI_Win_shared_query(window, right(), &size, &unit, &there);
+    CHECK_EQUAL(there[0], right());
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+}
+
+int main(int argc, char** argv) {
+    begin(&argc, &argv, "one_sided");
+    if (ranks < 2) FAIL("this is for two ranks or more");
+    const int one_host = argc > 1 && strcmp(argv[1], "here") == 0;
+
+    window_memory = take_memory(bytes_in_window);
+    MPI_Win_create(window_memory, bytes_in_window, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    everything("MPI_Win_create");
+    swaps();
+    MPI_Win_free(&window);
+    free(window_memory);
+
+    MPI_Win_allocate(bytes_in_window, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window_memory, &window);
+    everything("MPI_Win_allocate");
+    MPI_Win_free(&window);
+
+    if (one_host) {
+        dynamic_window();
+        shared_window();
     }
     return end();
 }

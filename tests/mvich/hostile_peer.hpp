@@ -475,6 +475,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         return Outcome::Done;
     }
     void recycle(Vbuf* vbuf) noexcept override { vbufs_->give(vbuf); }
+    [[nodiscard]] std::uint32_t widen(std::uint32_t window) override { return window < 20 ? 5 : 0; }
 
     // Registrar.
     [[nodiscard]] base::Result<std::uint32_t> register_memory(void* address,

@@ -2,7 +2,12 @@
 // Two processes, messages of all sizes both ways, with every protocol and with the least of
 // everything that the settings allow.
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mvich/place.hpp"
@@ -39,6 +44,26 @@ class FullTable {
     ka::ProtectionTag tag_ = ka::null_tag;
     alignas(4096) std::byte memory_[4096]{};
 };
+
+/// The kernel lets this process read and write no other, as in containers and where ptrace is
+/// restricted.
+void forbid_other_memory() {
+    const auto refuses = [](unsigned number) {
+        return sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number};
+    };
+    constexpr sock_filter refusal{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM};
+    sock_filter rules[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                           refuses(SYS_process_vm_readv),
+                           refusal,
+                           refuses(SYS_process_vm_writev),
+                           refusal,
+                           {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    const sock_fprog program{std::size(rules), rules};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    iovec piece{rules, 1};
+    ASSERT_EQ(process_vm_readv(getpid(), &piece, 1, &piece, 1, 0), -1);
+}
 
 void exchange_with(Place& here, Peer peer, bool first) {
     unsigned seed = 1;
@@ -96,15 +121,24 @@ void exchange_with(Place& here, Peer peer, bool first) {
         ASSERT_EQ(std::memcmp(received.data() + i * bytes, sent.data(), bytes), 0);
 }
 
+enum class Obstacle : std::uint8_t {
+    None,
+    FullTable,   ///< nothing can be registered
+    NoCma,       ///< the kernel refuses it
+    NoCmaOfOne,  ///< and to one of the two only
+};
+
 PEER(exchanges) {
     const bool first = link.get<bool>();
-    const bool fill = link.get<bool>();
+    const auto obstacle = link.get<Obstacle>();
+    if (obstacle == Obstacle::NoCma || (obstacle == Obstacle::NoCmaOfOne && first))
+        forbid_other_memory();
     Place here;
     ASSERT_NE(here.endpoint, nullptr);
     link.put(here.endpoint->name());
     const Peer peer = here.book->insert(link.get<HostPort>());
     std::unique_ptr<FullTable> full;
-    if (fill) full = std::make_unique<FullTable>();
+    if (obstacle == Obstacle::FullTable) full = std::make_unique<FullTable>();
     link.meet();
     exchange_with(here, peer, first);
     link.meet();  // nobody closes while the other still receives
@@ -113,7 +147,7 @@ PEER(exchanges) {
 struct Variant {
     const char* name;
     PeerProcess::Environment environment;
-    bool fill = false;
+    Obstacle obstacle = Obstacle::None;
 };
 
 class MessageExchange : public testing::TestWithParam<Variant> {};
@@ -121,14 +155,15 @@ class MessageExchange : public testing::TestWithParam<Variant> {};
 TEST_P(MessageExchange, AllSizesBothWays) {
     const Variant& variant = GetParam();
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    if (variant.fill) GTEST_SKIP() << "filling the table takes a minute here";
+    if (variant.obstacle == Obstacle::FullTable)
+        GTEST_SKIP() << "filling the table takes a minute here";
 #endif
     PeerProcess one("exchanges", variant.environment);
     PeerProcess two("exchanges", variant.environment);
     one.link.put(true);
     two.link.put(false);
     for (PeerProcess* each : {&one, &two})
-        each->link.put(variant.fill);
+        each->link.put(variant.obstacle);
     const auto name_of_one = one.link.get<HostPort>();
     const auto name_of_two = two.link.get<HostPort>();
     one.link.put(name_of_two);
@@ -159,8 +194,14 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"no_cma_rget", {{"VIA_SHM_PATH", "ring"}, {"VIA_MPI_PROTOCOL", "rget"}}},
         Variant{"no_cma_rput", {{"VIA_SHM_PATH", "ring"}, {"VIA_MPI_PROTOCOL", "rput"}}},
         Variant{"small_rings", {{"VIA_SHM_PATH", "ring"}, {"VIA_SHM_RING_BYTES", "4k"}}},
-        Variant{"no_cache", {{"VIA_MPI_CACHE_ENTRIES", "0"}}}, Variant{"no_registration", {}, true},
-        Variant{"no_registration_rput", {{"VIA_MPI_PROTOCOL", "rput"}}, true},
+        Variant{"no_cache", {{"VIA_MPI_CACHE_ENTRIES", "0"}}},
+        Variant{"no_registration", {}, Obstacle::FullTable},
+        Variant{"no_registration_rput", {{"VIA_MPI_PROTOCOL", "rput"}}, Obstacle::FullTable},
+        Variant{"cma_refused", {}, Obstacle::NoCma},
+        Variant{"cma_refused_rget", {{"VIA_MPI_PROTOCOL", "rget"}}, Obstacle::NoCma},
+        Variant{"cma_refused_rput", {{"VIA_MPI_PROTOCOL", "rput"}}, Obstacle::NoCma},
+        Variant{"cma_refused_to_one_rget", {{"VIA_MPI_PROTOCOL", "rget"}}, Obstacle::NoCmaOfOne},
+        Variant{"cma_refused_to_one_rput", {{"VIA_MPI_PROTOCOL", "rput"}}, Obstacle::NoCmaOfOne},
         Variant{"shm0", {{"VIA_MPI_DEVICE", "shm0"}}},
         Variant{"net0", {{"VIA_MPI_DEVICE", "net0"}}},
         Variant{"net0_eager", {{"VIA_MPI_DEVICE", "net0"}, {"VIA_MPI_PROTOCOL", "eager"}}},

@@ -2,9 +2,12 @@
 // Programs that sleep, and programs that make no calls: what comes is served all the same.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <fstream>
 
 #include "mvich/atomic_operation.hpp"
 #include "mvich/place.hpp"
@@ -72,6 +75,99 @@ PEER(sleeps_until_a_message) {
         // Spinning would be all of it.
         EXPECT_LT(cpu_time() - cpu, slept / 2) << "of " << slept << " ns";
     }
+}
+
+constexpr int messages_left = 400;
+constexpr std::size_t bytes_left = 3000;
+
+/// Sends more than there is room for, and then leaves it to itself, or sleeps.
+PEER(leaves_messages) {
+    Place here;
+    ASSERT_NE(here.endpoint, nullptr);
+    link.put(here.endpoint->name());
+    const Peer peer = here.book->insert(link.get<HostPort>());
+    const bool sleeps = link.get<bool>();
+    const auto sent = pattern(bytes_left, 5);
+    std::uint64_t word = 0;
+    ASSERT_EQ(here.receive(peer, &word, sizeof word, 2), Posted::UnderWay);
+    ASSERT_EQ(here.wait_for(Happened::Received).status, Status::Ok);
+    static_cast<void>(link.get<std::uint8_t>());  // the peer is stopped
+    int under_way = 0;
+    for (int i = 0; i < messages_left; ++i)
+        if (here.send(peer, sent.data(), sent.size(), 1) == Posted::UnderWay) ++under_way;
+    EXPECT_GT(under_way, 0) << "there was room for all";
+    for (int i = 0; i < 100; ++i)
+        here.device->progress();
+    link.put<std::uint8_t>(1);
+    if (!sleeps) {
+        static_cast<void>(link.get<std::uint8_t>());  // all is there
+    } else {
+        ASSERT_EQ(here.receive(peer, &word, sizeof word, 3), Posted::UnderWay);
+        const base::Deadline deadline = base::Deadline::after(patience);
+        std::optional<Completion> found;
+        while (!deadline.expired()) {
+            const std::uint64_t seen = here.device->tidings();
+            if ((found = here.notes.take(Happened::Received))) break;
+            here.device->wait(deadline, seen);
+        }
+        ASSERT_TRUE(found.has_value());
+    }
+    for (; under_way > 0; --under_way)
+        ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+}
+
+PEER(stops_before_messages) {
+    Place here;
+    ASSERT_NE(here.endpoint, nullptr);
+    const Peer peer = here.book->insert(link.get<HostPort>());
+    link.put(here.endpoint->name());
+    const std::uint64_t word = 1;
+    ASSERT_NE(here.send(peer, &word, sizeof word, 2, order_delivered), Posted::Again);
+    ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+    raise(SIGSTOP);
+    std::vector<std::byte> received(bytes_left);
+    for (int i = 0; i < messages_left; ++i) {
+        SCOPED_TRACE(i);
+        ASSERT_EQ(here.receive(peer, received.data(), received.size(), 1), Posted::UnderWay);
+        ASSERT_EQ(here.wait_for(Happened::Received).status, Status::Ok);
+        ASSERT_EQ(received, pattern(bytes_left, 5));
+    }
+    ASSERT_NE(here.send(peer, &word, sizeof word, 3, order_delivered), Posted::Again);
+    link.put<std::uint8_t>(1);
+    ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
+}
+
+bool is_stopped(pid_t pid) {
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    const std::size_t end = text.rfind(')');
+    return end != std::string::npos && end + 2 < text.size() && text[end + 2] == 'T';
+}
+
+void messages_are_left(bool sleeps, const PeerProcess::Environment& environment) {
+    TwoRoles roles("leaves_messages", "stops_before_messages", environment);
+    roles.one.link.put(sleeps);
+    ASSERT_TRUE(test::eventually([&] { return is_stopped(roles.two.pid()); }));
+    roles.one.link.put<std::uint8_t>(1);
+    static_cast<void>(roles.one.link.get<std::uint8_t>());
+    ASSERT_EQ(kill(roles.two.pid(), SIGCONT), 0);
+    static_cast<void>(roles.two.link.get<std::uint8_t>());
+    if (!sleeps) roles.one.link.put<std::uint8_t>(1);
+    roles.expect_good_end();
+}
+
+TEST(MessagesLeft, ByAProgramThatMakesNoCalls) {
+    messages_are_left(false, {});
+}
+TEST(MessagesLeft, ByAProgramThatMakesNoCallsOnTheNetworkDevice) {
+    messages_are_left(false, {{"VIA_MPI_DEVICE", "net0"}, {"VIA_NET_LOST_MS", "60000"}});
+}
+TEST(MessagesLeft, ByAProgramThatSleeps) {
+    messages_are_left(true, {});
+}
+TEST(MessagesLeft, ByAProgramThatSleepsOnTheNetworkDevice) {
+    messages_are_left(true, {{"VIA_MPI_DEVICE", "net0"}, {"VIA_NET_LOST_MS", "60000"}});
 }
 
 PEER(sends_when_told) {

@@ -59,6 +59,7 @@ struct PairOptions {
     std::uint32_t packet_bytes = 8192;
     std::uint32_t room = 4;  ///< packets under way in one direction
     unsigned refusals_percent = 0;
+    std::uint32_t widest_window = 0;  ///< that a conversation may come to have
 };
 
 class SimulatedEnd;
@@ -91,6 +92,12 @@ class SimulatedLane final : public Lane {
     /// One packet for this end, or one RDMA of it, comes to pass.
     bool step(Random& random);
     void post(std::uint32_t vbufs) { posted_ += vbufs; }
+    [[nodiscard]] std::uint32_t widen(std::uint32_t window) override {
+        if (window >= options_.widest_window) return 0;
+        const std::uint32_t more = options_.widest_window - window;
+        posted_ += more;
+        return more;
+    }
     /// The connection is no more: what was under way is gone.
     void cut() {
         cut_ = true;

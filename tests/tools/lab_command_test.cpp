@@ -63,6 +63,12 @@ TEST_F(LabCommand, UpStatusAndDown) {
     EXPECT_EQ(lab("down").status, 0) << "nothing to do is no failure";
 }
 
+TEST_F(LabCommand, HostsHaveNames) {
+    ASSERT_EQ(lab("up", {"--links", "1"}).status, 0);
+    for (const char* host : {"a", "b"})
+        EXPECT_EQ(lab("run", {host, "--", "uname", "-n"}).output, std::string(host) + "\n");
+}
+
 TEST_F(LabCommand, LinksAreSpoiledAndMended) {
     ASSERT_EQ(lab("up").status, 0);
     const std::vector<std::vector<std::string>> changes{

@@ -96,6 +96,7 @@ base::Result<SpaceDoor> SpaceDoor::open(const std::string& space) {
     const std::string path = space_path(space);
     door.space_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!door.space_.valid()) return base::system_error(errno, "opening the namespace " + path);
+    if (const auto name = parse_space_name(space)) door.host_ = name->host;
     door.hosts_file_ = space_etc_folder(space) + "/hosts";
     if (::access(door.hosts_file_.c_str(), R_OK) != 0) door.hosts_file_.clear();
     return door;
@@ -110,6 +111,10 @@ int SpaceDoor::enter() const noexcept {
     // Mounts of its own, which nobody else sees.
     if (::unshare(CLONE_NEWNS) != 0) return errno;
     if (::mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) != 0) return errno;
+    // Launchers of MPI take hosts of one name for one host. Where there can be no names, programs
+    // see the machine's.
+    if (!host_.empty() && ::unshare(CLONE_NEWUTS) == 0)
+        static_cast<void>(::sethostname(host_.data(), host_.size()));
     // /sys shows the devices of the network it was mounted in. Not every container has one to
     // replace; then programs see the old one.
     if (::umount2("/sys", MNT_DETACH) == 0)

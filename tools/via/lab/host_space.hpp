@@ -18,14 +18,15 @@ class SpaceDoor {
   public:
     [[nodiscard]] static base::Result<SpaceDoor> open(const std::string& space);
 
-    /// The calling thread is in the host from here on: its network, its /etc/hosts, its /sys. Only
-    /// system calls. Returns 0 or the error number.
+    /// The calling thread is in the host from here on: its network, its name, its /etc/hosts, its
+    /// /sys. Only system calls. Returns 0 or the error number.
     [[nodiscard]] int enter() const noexcept;
     /// The network alone: what else the thread sees stays as it is.
     [[nodiscard]] int enter_network() const noexcept;
 
   private:
     base::UniqueFd space_;
+    std::string host_;        ///< its name
     std::string hosts_file_;  ///< empty: the host has none of its own
 };
 
