@@ -6,11 +6,10 @@
 #include <cstdlib>
 
 #include "vipl/harness.hpp"
+#include "vipl/status_bits.hpp"
 
 namespace via::test {
 namespace {
-
-constexpr std::uint32_t done_bit = VIP_STATUS_DONE;
 
 class RdmaWrite : public EachLevel {};
 
