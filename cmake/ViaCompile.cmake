@@ -42,6 +42,11 @@ if(VIA_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# via_alone(source ...): compiled by itself also where VIA_UNITY puts others together.
+function(via_alone)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION TRUE)
+endfunction()
+
 # via_library(name SOURCES ... [LINK ...]): one static library per layer.
 function(via_library name)
     cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK")
