@@ -8,8 +8,6 @@ target_compile_options(via_compile INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
     # g++ 12 sees overlapping copies in "text" + std::string that are none (its bug 105651).
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
-    # Where sources are included, g++ takes them for headers and a fixture's anonymous namespace for an error.
-    $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<NOT:$<STREQUAL:${VIA_UNITY},OFF>>>:-Wno-subobject-linkage>
     $<$<CONFIG:Release>:-fno-plt>)
 target_include_directories(via_compile INTERFACE
     ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
