@@ -26,7 +26,7 @@ std::vector<const CurveResult*> drawn(const std::vector<CurveResult>& curves, Qu
 }
 
 /// In a gnuplot string in double quotes.
-std::string quoted(std::string_view text) {
+std::string gnuplot_quoted(std::string_view text) {
     std::string result = "\"";
     for (const char letter : text) {
         if (letter == '"' || letter == '\\') result += '\\';
@@ -70,16 +70,17 @@ std::string plot_script(const std::vector<CurveResult>& curves, Quantity quantit
     std::string text =
         "set terminal pngcairo size 1100,700 font \"sans,12\"\n"
         "set output " +
-        quoted(image_file) +
+        gnuplot_quoted(image_file) +
         "\n"
         "set datafile missing \"?\"\n"
         "set datafile separator \"\\t\"\n"
         "set title " +
-        quoted((latency ? "One-way latency inside a host: " : "Stream inside a host: ") + machine) +
+        gnuplot_quoted((latency ? "One-way latency inside a host: " : "Stream inside a host: ") +
+                       machine) +
         " noenhanced\n"
         "set xlabel \"message size\"\n"
         "set ylabel " +
-        quoted(latency ? "µs, median" : "GB/s") +
+        gnuplot_quoted(latency ? "µs, median" : "GB/s") +
         "\n"
         "set logscale x 2\n"
         "set logscale y 10\n" +
@@ -101,8 +102,8 @@ std::string plot_script(const std::vector<CurveResult>& curves, Quantity quantit
                                   : ours ? "linespoints linewidth 3 pointtype 7"
                                          : "linespoints linewidth 1.5 pointtype 6";
         if (index != 0) text += ", \\\n     ";
-        text += fmt::format("{} using 1:(column({}){}) title {} with {}", quoted(data_file),
-                            index + 2, latency ? "" : "/1e9", quoted(label), style);
+        text += fmt::format("{} using 1:(column({}){}) title {} with {}", gnuplot_quoted(data_file),
+                            index + 2, latency ? "" : "/1e9", gnuplot_quoted(label), style);
     }
     return text + "\n";
 }

@@ -13,7 +13,7 @@ namespace {
 using base::Deadline;
 using base::Result;
 
-constexpr std::uint64_t deadline_milliseconds = 60'000;
+constexpr std::uint64_t tool_deadline_milliseconds = 60'000;
 
 std::string_view name_of(Memory memory) {
     return memory == Memory::Heap ? "heap" : "kmem";
@@ -22,7 +22,7 @@ std::string_view name_of(Memory memory) {
 }  // namespace
 
 Result<double> number_from(const Command& command, std::string_view member) {
-    auto output = run(command, Deadline::after_milliseconds(deadline_milliseconds));
+    auto output = run(command, Deadline::after_milliseconds(tool_deadline_milliseconds));
     if (!output) return std::move(output).error();
     return json_number(output.value(), member, to_text(command));
 }

@@ -2,7 +2,9 @@
 # One place for what every target of ours is compiled with.
 add_library(via_compile INTERFACE)
 target_compile_options(via_compile INTERFACE
-    -Wall -Wextra -Wshadow -Wpedantic -Wconversion
+    -Wall -Wextra -Wpedantic -Wconversion
+    # Only the release build sees the layers file by file, where names of other files hide none.
+    $<$<NOT:$<STREQUAL:${VIA_UNITY},ALL>>:-Wshadow>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
     # g++ 12 sees overlapping copies in "text" + std::string that are none (its bug 105651).
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
@@ -39,6 +41,11 @@ if(VIA_FUZZ)
     # Coverage in the libraries too, or the fuzzer is blind beyond its own file.
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# via_alone(source ...): compiled by itself also where VIA_UNITY puts others together.
+function(via_alone)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION TRUE)
+endfunction()
 
 # via_library(name SOURCES ... [LINK ...]): one static library per layer.
 function(via_library name)

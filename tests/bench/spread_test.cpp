@@ -9,7 +9,7 @@
 namespace via::bench {
 namespace {
 
-constexpr double failed = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Spread, OfOddCount) {
     const std::vector<double> values{5, 1, 4, 2, 3};
@@ -38,17 +38,17 @@ TEST(Spread, OfOneValueIsThatValue) {
 }
 
 TEST(Spread, LeavesFailedTakesOut) {
-    const std::vector<double> values{failed, 1, std::numeric_limits<double>::infinity(), 3};
+    const std::vector<double> values{no_value, 1, std::numeric_limits<double>::infinity(), 3};
     const Spread spread = spread_of(values);
     EXPECT_EQ(spread.count, 2U);
     EXPECT_DOUBLE_EQ(spread.median, 2);
-    EXPECT_EQ(spread_of(std::vector<double>{failed}).count, 0U);
+    EXPECT_EQ(spread_of(std::vector<double>{no_value}).count, 0U);
     EXPECT_EQ(spread_of({}).count, 0U);
 }
 
 TEST(Ratios, ArePairwise) {
-    const std::vector<double> ours{2, 9, failed, 4, 5};
-    const std::vector<double> peers{4, 3, 1, failed, 0};
+    const std::vector<double> ours{2, 9, no_value, 4, 5};
+    const std::vector<double> peers{4, 3, 1, no_value, 0};
     const auto result = ratios(ours, peers);
     ASSERT_EQ(result.size(), 5U);
     EXPECT_DOUBLE_EQ(result[0], 0.5);

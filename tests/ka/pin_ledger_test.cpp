@@ -71,21 +71,21 @@ std::uint64_t locked_kilobytes() {
 }
 
 TEST(PinLedger, PagesStayLockedUntilTheLastRegionGoes) {
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     void* memory =
-        mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, 4 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     const std::uint64_t before = locked_kilobytes();
     PinLedger ledger;
-    ASSERT_TRUE(ledger.pin(address + 10, page).ok());  // two pages
-    ASSERT_TRUE(ledger.pin(address + page, 10).ok());  // the second again
-    EXPECT_EQ(locked_kilobytes() - before, 2 * page / 1024);
-    ledger.unpin(address + 10, page);
-    EXPECT_EQ(locked_kilobytes() - before, page / 1024);
-    ledger.unpin(address + page, 10);
+    ASSERT_TRUE(ledger.pin(address + 10, page_bytes).ok());  // two pages
+    ASSERT_TRUE(ledger.pin(address + page_bytes, 10).ok());  // the second again
+    EXPECT_EQ(locked_kilobytes() - before, 2 * page_bytes / 1024);
+    ledger.unpin(address + 10, page_bytes);
+    EXPECT_EQ(locked_kilobytes() - before, page_bytes / 1024);
+    ledger.unpin(address + page_bytes, 10);
     EXPECT_EQ(locked_kilobytes(), before);
-    munmap(memory, 4 * page);
+    munmap(memory, 4 * page_bytes);
 }
 
 TEST(PinLedger, TheLimitIsNamedWithItsValue) {

@@ -9,7 +9,7 @@ namespace via::links {
 namespace {
 
 using Packets = std::vector<std::vector<std::byte>>;
-constexpr std::uint32_t packet_bytes = 500;
+constexpr std::uint32_t train_packet_bytes = 500;
 
 class TrainTest : public testing::TestWithParam<bool> {
   protected:
@@ -22,7 +22,7 @@ class TrainTest : public testing::TestWithParam<bool> {
         wire::PacketHeader header;
         header.token = 77;
         header.flags = GetParam() ? wire::packet_sealed : std::uint8_t{0};
-        train.begin(packet_bytes, Train::most_bytes, requester, header, first_number);
+        train.begin(train_packet_bytes, Train::most_bytes, requester, header, first_number);
     }
     /// As the kernel cuts it.
     [[nodiscard]] Packets cut() const {
@@ -69,7 +69,7 @@ class TrainTest : public testing::TestWithParam<bool> {
     static constexpr std::uint64_t first_number = (std::uint64_t{3} << 32U) - 2;
     wire::PacketGuard requester{{1, 2, 3}, true, GetParam()};
     wire::PacketGuard acceptor{{1, 2, 3}, false, GetParam()};
-    std::uint32_t capacity = packet_bytes - requester.overhead();
+    std::uint32_t capacity = train_packet_bytes - requester.overhead();
     std::vector<std::byte> memory = std::vector<std::byte>(100'000);
     Train train;
 };
@@ -86,7 +86,7 @@ TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
     ASSERT_EQ(packets.size(), 5U);
     for (std::uint64_t i = 0; i < 5; ++i) {
         const bool last = i == 4;
-        EXPECT_EQ(packets[i].size(), last ? 16 + 14 + requester.overhead() : packet_bytes);
+        EXPECT_EQ(packets[i].size(), last ? 16 + 14 + requester.overhead() : train_packet_bytes);
         const auto frames = open(packets[i], i);
         const std::size_t filled = 10 + i;
         ASSERT_GE(frames.size(), filled);
@@ -139,7 +139,7 @@ TEST_P(TrainTest, APacketCanBeFilledUpToItsLength) {
     EXPECT_EQ(train.room(), 0U);
     train.pad(10);  // nothing to do
     train.finish();
-    EXPECT_EQ(cut()[0].size(), packet_bytes);
+    EXPECT_EQ(cut()[0].size(), train_packet_bytes);
     open(cut()[0], 0);
 }
 
@@ -154,7 +154,7 @@ TEST_P(TrainTest, ADroppedPacketLeavesNothing) {
     EXPECT_EQ(train.packets(), 1U);
     const Packets packets = cut();
     ASSERT_EQ(packets.size(), 1U);
-    EXPECT_EQ(packets[0].size(), packet_bytes) << "the one before it had been filled up";
+    EXPECT_EQ(packets[0].size(), train_packet_bytes) << "the one before it had been filled up";
     open(packets[0], 0);
 }
 
@@ -163,7 +163,7 @@ TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
         begin();
         std::size_t at = 0;
         std::uint64_t number = 0;
-        while (train.has_room() && at + packet_bytes < memory.size()) {
+        while (train.has_room() && at + train_packet_bytes < memory.size()) {
             train.open_packet();
             ++number;
             const std::uint32_t half = train.room() / 2;
@@ -176,7 +176,7 @@ TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
         const Packets packets = cut();
         ASSERT_EQ(packets.size(), number);
         ASSERT_GT(number, 50U);
-        EXPECT_LE(number * packet_bytes, Train::most_bytes);
+        EXPECT_LE(number * train_packet_bytes, Train::most_bytes);
         at = 0;
         for (std::uint64_t i = 0; i < number; ++i) {
             const auto frames = open(packets[i], i);

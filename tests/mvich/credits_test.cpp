@@ -16,7 +16,7 @@ namespace {
 
 enum class Kind { Data, Control, Noop };
 
-struct Packet {
+struct SentPacket {
     Kind kind;
     std::uint32_t credits;
 };
@@ -24,7 +24,7 @@ struct Packet {
 /// One end of a connection, and what is under way to it.
 struct End {
     CreditAccount account;
-    std::deque<Packet> coming;
+    std::deque<SentPacket> coming;
     std::uint32_t data_left = 0;     // to be sent
     std::uint32_t control_left = 0;  // to be sent
     std::uint32_t held = 0;          // vbufs of messages that wait for a receive
@@ -32,7 +32,7 @@ struct End {
     [[nodiscard]] std::uint32_t noops_coming() const {
         return static_cast<std::uint32_t>(
             std::count_if(coming.begin(), coming.end(),
-                          [](const Packet& each) { return each.kind == Kind::Noop; }));
+                          [](const SentPacket& each) { return each.kind == Kind::Noop; }));
     }
 };
 
@@ -136,7 +136,7 @@ class Connection {
     bool deliver(std::size_t which) {
         End& end = ends_[which];
         if (end.coming.empty()) return false;
-        const Packet packet = end.coming.front();
+        const SentPacket packet = end.coming.front();
         end.coming.pop_front();
         end.account.granted(packet.credits);
         if (packet.kind == Kind::Noop) return true;
@@ -165,7 +165,7 @@ class Connection {
             ASSERT_LE(noops, end.account.noop_vbufs()) << state();
             // No credit is lost or made: all are with the peer, under way, in use or owed.
             std::uint32_t told = 0;
-            for (const Packet& packet : ends_[1 - i].coming)
+            for (const SentPacket& packet : ends_[1 - i].coming)
                 told += packet.credits;
             ASSERT_EQ(ends_[1 - i].account.remote() + told + (coming - noops),
                       end.account.peer_has())

@@ -22,7 +22,7 @@ struct Crowding {
     bool server = false;
 };
 
-void must(const char* what, VIP_RETURN code) {
+void must_succeed(const char* what, VIP_RETURN code) {
     if (code == VIP_SUCCESS) return;
     throw std::runtime_error(std::string(what) + ": " + VipxReturnName(code) + ", " +
                              VipxErrorText());
@@ -42,7 +42,7 @@ class Crowd {
           arena_(nic_,
                  {.bytes = crowding.connections * std::size_t{2 * largest + 1024} + (1U << 16),
                   .tag = tag_}) {
-        must("VipCreateCQ", VipCreateCQ(nic_, 8 * crowding.connections, &cq_));
+        must_succeed("VipCreateCQ", VipCreateCQ(nic_, 8 * crowding.connections, &cq_));
         for (std::uint32_t i = 0; i < crowding.connections; ++i) {
             Member member;
             ViOptions options{.tag = tag_, .send_cq = cq_, .recv_cq = cq_};
@@ -73,12 +73,13 @@ class Crowd {
             if (crowding_.server) {
                 VIP_VI_ATTRIBUTES attributes{};
                 VIP_CONN_HANDLE connection = nullptr;
-                must("VipConnectWait", VipConnectWait(nic_, place.get(), patience_ms, remote.get(),
-                                                      &attributes, &connection));
-                must("VipConnectAccept", VipConnectAccept(connection, *member.vi));
+                must_succeed("VipConnectWait",
+                             VipConnectWait(nic_, place.get(), patience_ms, remote.get(),
+                                            &attributes, &connection));
+                must_succeed("VipConnectAccept", VipConnectAccept(connection, *member.vi));
             } else {
                 Address local(nic_, unique_discriminator());
-                must("VipConnectRequest", request_until_matched(*member.vi, local, remote));
+                must_succeed("VipConnectRequest", request_until_matched(*member.vi, local, remote));
             }
         }
     }
@@ -92,22 +93,22 @@ class Crowd {
             fill(members_[i].send, {&part, 1});
         }
         for (const Member& member : members_)
-            must("VipPostSend", VipPostSend(*member.vi, member.send, arena_.handle()));
+            must_succeed("VipPostSend", VipPostSend(*member.vi, member.send, arena_.handle()));
         std::vector<int> sent(members_.size(), 0);
         std::vector<int> received(members_.size(), 0);
         for (std::size_t done = 0; done < 2 * members_.size(); ++done) {
             VIP_VI_HANDLE vi = nullptr;
             VIP_BOOLEAN is_receive = VIP_FALSE;
-            must("VipCQWait", VipCQWait(cq_, patience_ms, &vi, &is_receive));
+            must_succeed("VipCQWait", VipCQWait(cq_, patience_ms, &vi, &is_receive));
             const std::uint32_t i = numbers_.at(vi);
             VIP_DESCRIPTOR* descriptor = nullptr;
             if (is_receive == VIP_FALSE) {
-                must("VipSendDone", VipSendDone(vi, &descriptor));
+                must_succeed("VipSendDone", VipSendDone(vi, &descriptor));
                 EXPECT_EQ(descriptor, members_[i].send);
                 ++sent[i];
                 continue;
             }
-            must("VipRecvDone", VipRecvDone(vi, &descriptor));
+            must_succeed("VipRecvDone", VipRecvDone(vi, &descriptor));
             EXPECT_EQ(descriptor, members_[i].receive);
             const std::uint32_t seed = seed_of(i, turn, !crowding_.server);
             EXPECT_EQ(descriptor->CS.Length, size_of(seed));
@@ -145,7 +146,7 @@ class Crowd {
         const Member& member = members_[number];
         const Segment part = arena_.segment(member.target, largest);
         fill(member.receive, {&part, 1});
-        must("VipPostRecv", VipPostRecv(*member.vi, member.receive, arena_.handle()));
+        must_succeed("VipPostRecv", VipPostRecv(*member.vi, member.receive, arena_.handle()));
     }
 
     Crowding crowding_;

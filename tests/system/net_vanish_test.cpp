@@ -14,9 +14,9 @@
 namespace via::test {
 namespace {
 
-constexpr base::Nanoseconds millisecond = 1'000'000;
+constexpr base::Nanoseconds one_millisecond = 1'000'000;
 /// What a busy machine may add to the time set.
-constexpr base::Nanoseconds slack = 1'000 * millisecond;
+constexpr base::Nanoseconds slack = 1'000 * one_millisecond;
 
 enum class End : std::uint8_t {
     CutOff,   ///< nothing passes any more, nobody is told, and all its processes are dead
@@ -59,7 +59,7 @@ TEST_P(NetVanish, WhoeverWasConnectedIsTold) {
     const unsigned lost_ms = GetParam().lost_ms;
     PeerProcess::Environment environment;
     if (lost_ms != 0) environment["VIA_NET_LOST_MS"] = std::to_string(lost_ms);
-    const base::Nanoseconds set = (lost_ms == 0 ? 2000 : lost_ms) * millisecond;
+    const base::Nanoseconds set = (lost_ms == 0 ? 2000 : lost_ms) * one_millisecond;
     struct Connection {
         std::unique_ptr<PeerProcess> survivor;
         std::unique_ptr<PeerProcess> other;
@@ -98,7 +98,8 @@ TEST_P(NetVanish, WhoeverWasConnectedIsTold) {
         connections[i].survivor->link.put(end);
         EXPECT_EQ(connections[i].survivor->wait(), 0) << pastime;
     }
-    std::cout << "CONN_LOST at most " << slowest / millisecond << " ms after the host had gone\n";
+    std::cout << "CONN_LOST at most " << slowest / one_millisecond
+              << " ms after the host had gone\n";
     EXPECT_TRUE(eventually([&] { return a->agent().processes.empty(); }));
     b->signal_all(SIGCONT);
 }

@@ -110,7 +110,8 @@ TEST(ProtocolTable, HasBothSidesOfEveryChange) {
             return std::any_of(rows.begin(), rows.end(),
                                [&](const ProtocolRow& row) { return row.bytes == bytes; });
         };
-        for (const std::uint64_t bytes : {0, 1, 2, 4096, 3000, 3001, 99'999, 100'000, 16 << 20})
+        for (const std::uint64_t bytes : std::initializer_list<std::uint64_t>{
+                 0, 1, 2, 4096, 3000, 3001, 99'999, 100'000, 16 << 20})
             EXPECT_TRUE(has(bytes)) << bytes;
         // Nothing changes between two neighbours of the table that the table does not show.
         for (std::size_t i = 1; i < rows.size(); ++i) {

@@ -49,7 +49,7 @@ class Calls {
     std::vector<Call> calls_;
 };
 
-struct Stage {
+struct NotifyStage {
     Calls calls;
     Pair pair;
     VIP_DESCRIPTOR* post_receive() {
@@ -71,7 +71,7 @@ struct Stage {
 };
 
 TEST(Notify, AReceiveThatCompletesLaterIsHandedOver) {
-    Stage stage;
+    NotifyStage stage;
     VIP_DESCRIPTOR* receive = stage.post_receive();
     ASSERT_VIP(VIP_SUCCESS, stage.notify_recv());
     EXPECT_EQ(stage.calls.count(), 0U);
@@ -88,7 +88,7 @@ TEST(Notify, AReceiveThatCompletesLaterIsHandedOver) {
 }
 
 TEST(Notify, AReceiveThatIsCompleteAlreadyIsHandedOver) {
-    Stage stage;
+    NotifyStage stage;
     VIP_DESCRIPTOR* receive = stage.post_receive();
     stage.send();
     ASSERT_VIP(VIP_SUCCESS, stage.pair.client.vi.await_send().code);
@@ -103,7 +103,7 @@ TEST(Notify, AReceiveThatIsCompleteAlreadyIsHandedOver) {
 }
 
 TEST(Notify, ASendIsHandedOver) {
-    Stage stage;
+    NotifyStage stage;
     stage.post_receive();
     VIP_DESCRIPTOR* send = stage.send();
     ASSERT_VIP(VIP_SUCCESS, stage.notify_send());
@@ -114,7 +114,7 @@ TEST(Notify, ASendIsHandedOver) {
 }
 
 TEST(Notify, IsOneShot) {
-    Stage stage;
+    NotifyStage stage;
     stage.post_receive();
     VIP_DESCRIPTOR* second = stage.post_receive();
     ASSERT_VIP(VIP_SUCCESS, stage.notify_recv());
@@ -127,7 +127,7 @@ TEST(Notify, IsOneShot) {
 }
 
 TEST(Notify, SeveralAreServedInOrder) {
-    Stage stage;
+    NotifyStage stage;
     constexpr std::size_t count = 10;
     std::vector<VIP_DESCRIPTOR*> receives;
     for (std::size_t i = 0; i < count; ++i)
@@ -143,7 +143,7 @@ TEST(Notify, SeveralAreServedInOrder) {
 }
 
 TEST(Notify, OnAnEmptyQueueIsADescriptorError) {
-    Stage stage;
+    NotifyStage stage;
     EXPECT_VIP(VIP_DESCRIPTOR_ERROR, stage.notify_recv());
     EXPECT_VIP(VIP_DESCRIPTOR_ERROR, stage.notify_send());
     // Nothing was armed.
@@ -154,7 +154,7 @@ TEST(Notify, OnAnEmptyQueueIsADescriptorError) {
 }
 
 TEST(Notify, FlushedDescriptorsAreHandedOverToo) {
-    Stage stage;
+    NotifyStage stage;
     VIP_DESCRIPTOR* receive = stage.post_receive();
     ASSERT_VIP(VIP_SUCCESS, stage.notify_recv());
     ASSERT_VIP(VIP_SUCCESS, VipDisconnect(stage.pair.client.vi));
@@ -164,7 +164,7 @@ TEST(Notify, FlushedDescriptorsAreHandedOverToo) {
 }
 
 TEST(Notify, OwnDisconnectHandsOverToo) {
-    Stage stage;
+    NotifyStage stage;
     VIP_DESCRIPTOR* receive = stage.post_receive();
     ASSERT_VIP(VIP_SUCCESS, stage.notify_recv());
     ASSERT_VIP(VIP_SUCCESS, VipDisconnect(stage.pair.server.vi));
@@ -207,7 +207,7 @@ TEST(Notify, RefusesAQueueWithACompletionQueue) {
 }
 
 TEST(Notify, RefusesBadArguments) {
-    Stage stage;
+    NotifyStage stage;
     stage.post_receive();
     EXPECT_VIP(VIP_INVALID_PARAMETER, VipRecvNotify(nullptr, nullptr, &Calls::on_vi));
     EXPECT_VIP(VIP_INVALID_PARAMETER, VipSendNotify(nullptr, nullptr, &Calls::on_vi));
@@ -233,7 +233,7 @@ struct Reposter {
 
 TEST(Notify, AHandlerMayPostAndArmAgain) {
     Reposter reposter;
-    Stage stage;
+    NotifyStage stage;
     reposter.memory = stage.pair.server.arena.handle();
     for (int i = 0; i < 4; ++i)
         stage.post_receive();

@@ -8,11 +8,10 @@
 #include <set>
 
 #include "vipl/harness.hpp"
+#include "vipl/status_bits.hpp"
 
 namespace via::test {
 namespace {
-
-constexpr std::uint32_t protection_error = VIP_STATUS_PROTECTION_ERROR;
 
 /// Memory registered piece by piece by the tests themselves.
 class Heap {

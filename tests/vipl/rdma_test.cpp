@@ -6,11 +6,10 @@
 #include <cstdlib>
 
 #include "vipl/harness.hpp"
+#include "vipl/status_bits.hpp"
 
 namespace via::test {
 namespace {
-
-constexpr std::uint32_t done_bit = VIP_STATUS_DONE;
 
 class RdmaWrite : public EachLevel {};
 
@@ -21,15 +20,15 @@ struct Target {
     std::size_t bytes = 0;
 };
 
-const std::size_t sizes[] = {0,   1,    3,    4,    8,     40,    63,    64,    65,
-                             200, 1000, 4096, 4097, 16384, 16385, 65536, 100000};
+const std::size_t rdma_sizes[] = {0,   1,    3,    4,    8,     40,    63,    64,    65,
+                                  200, 1000, 4096, 4097, 16384, 16385, 65536, 100000};
 
 TEST_P(RdmaWrite, PlacesTheDataAndConsumesNoReceive) {
     Pair pair({.level = level(), .arena_bytes = 8U << 20});
     VIP_DESCRIPTOR* waiting = pair.server.arena.message(pair.server.arena.take(8), 8);
     ASSERT_VIP(VIP_SUCCESS, pair.server.post_recv(waiting));
     std::uint32_t seed = 30;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : rdma_sizes) {
         if (size > pair.client.nic.attributes().MaxTransferSize) continue;
         SCOPED_TRACE(size);
         std::byte* source = pair.client.arena.take(size + 8);
@@ -56,7 +55,7 @@ TEST_P(RdmaWrite, PlacesTheDataAndConsumesNoReceive) {
 TEST_P(RdmaWrite, WithImmediateDataConsumesAReceiveAndTouchesNotItsSegments) {
     Pair pair({.level = level(), .arena_bytes = 8U << 20});
     std::uint32_t seed = 60;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : rdma_sizes) {
         if (size > pair.client.nic.attributes().MaxTransferSize) continue;
         SCOPED_TRACE(size);
         std::byte* source = pair.client.arena.take(size + 8);
@@ -412,7 +411,7 @@ TEST_P(RdmaRead, FetchesTheData) {
     VIP_DESCRIPTOR* waiting = pair.server.arena.message(pair.server.arena.take(8), 8);
     ASSERT_VIP(VIP_SUCCESS, pair.server.post_recv(waiting));
     std::uint32_t seed = 90;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : rdma_sizes) {
         if (size > pair.client.nic.attributes().MaxTransferSize) continue;
         SCOPED_TRACE(size);
         std::byte* from = pair.server.arena.take(size + 8);

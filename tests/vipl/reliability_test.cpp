@@ -2,13 +2,11 @@
 // What the three reliability levels promise, and what each fault does at each of them: the two
 // tables of levels, row by row.
 #include "vipl/harness.hpp"
+#include "vipl/status_bits.hpp"
 
 namespace via::test {
 namespace {
 
-constexpr std::uint32_t flushed_error = VIP_STATUS_DESC_FLUSHED_ERROR;
-constexpr std::uint32_t length_error = VIP_STATUS_LENGTH_ERROR;
-constexpr std::uint32_t protection_error = VIP_STATUS_PROTECTION_ERROR;
 constexpr std::uint32_t remote_error = VIP_STATUS_REMOTE_DESC_ERROR;
 constexpr std::uint32_t rdma_error = VIP_STATUS_RDMA_PROT_ERROR;
 constexpr std::uint32_t transport_error = VIP_STATUS_TRANSPORT_ERROR;

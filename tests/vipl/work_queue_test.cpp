@@ -5,15 +5,12 @@
 #include <random>
 
 #include "vipl/harness.hpp"
+#include "vipl/status_bits.hpp"
 
 namespace via::test {
 namespace {
 
-constexpr std::uint32_t done_bit = VIP_STATUS_DONE;
-constexpr std::uint32_t flushed_error = VIP_STATUS_DESC_FLUSHED_ERROR;
 constexpr std::uint32_t format_error = VIP_STATUS_FORMAT_ERROR;
-constexpr std::uint32_t length_error = VIP_STATUS_LENGTH_ERROR;
-constexpr std::uint32_t protection_error = VIP_STATUS_PROTECTION_ERROR;
 
 // ---- Messages -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 namespace via::tool {
 namespace {
 
-struct Options {
+struct ConfigOptions {
     bool json = false;
     bool meanings = false;
     bool changed = false;
@@ -52,12 +52,12 @@ std::string shown_text(const base::SettingValue& value) {
     return value.declaration->secret && !value.text.empty() ? "(hidden)" : value.text;
 }
 
-bool shown(const base::SettingValue& value, const Options& options) {
+bool shown(const base::SettingValue& value, const ConfigOptions& options) {
     return !options.changed || value.origin != base::SettingOrigin::Default ||
            !value.problem.empty();
 }
 
-nlohmann::json as_json(const base::Settings& settings, const Options& options) {
+nlohmann::json as_json(const base::Settings& settings, const ConfigOptions& options) {
     auto list = nlohmann::json::array();
     for (const base::SettingValue& value : settings.values()) {
         if (!shown(value, options)) continue;
@@ -81,7 +81,7 @@ nlohmann::json as_json(const base::Settings& settings, const Options& options) {
     return {{"settings", list}, {"file", settings.file_name()}, {"warnings", settings.warnings()}};
 }
 
-void print_for_people(const base::Settings& settings, const Options& options) {
+void print_for_people(const base::Settings& settings, const ConfigOptions& options) {
     TextTable table;
     for (const char* title : {"setting", "value", "origin", "default"})
         table.add_column(title, Align::Left);
@@ -108,7 +108,7 @@ void print_for_people(const base::Settings& settings, const Options& options) {
 }  // namespace
 
 void add_config_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ConfigOptions>();
     CLI::App* command =
         app.add_subcommand("config", "Show every setting, its value and where it comes from");
     command->add_flag("--json", options->json, "Print JSON");

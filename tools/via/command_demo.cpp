@@ -22,7 +22,7 @@ namespace {
 
 using base::Result;
 
-struct Options {
+struct DemoOptions {
     std::string device = "shm0";
     std::string results = "./results";
     std::string sizes = "8:4m";
@@ -32,7 +32,7 @@ struct Options {
 };
 
 /// What people see while it runs; with --json nothing.
-void say(const Options& options, std::string_view text) {
+void say(const DemoOptions& options, std::string_view text) {
     if (options.json) return;
     fmt::print("{}", text);
     fflush(stdout);
@@ -86,7 +86,7 @@ SessionPlan plan_for(const MeasurementOptions& options, const std::vector<std::u
     return plan;
 }
 
-Result<void> run_demo(const Options& options) {
+Result<void> run_demo(const DemoOptions& options) {
     say(options, "Looking at the machine ...\n\n");
     const nlohmann::json information = collect_information();
     say(options, describe_information(information, true));
@@ -148,7 +148,7 @@ Result<void> run_demo(const Options& options) {
 }  // namespace
 
 void add_demo_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<DemoOptions>();
     CLI::App* command = app.add_subcommand(
         "demo", "Measure this machine: latency and bandwidth beside its bare limits, with a plot");
     command->add_option("--device", options->device, "The NIC to measure")->capture_default_str();

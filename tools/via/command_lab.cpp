@@ -30,7 +30,7 @@ using lab::LinkEnd;
 
 constexpr const char* default_name = "lab";
 
-nlohmann::json to_json(const LinkEnd& end) {
+nlohmann::json lab_to_json(const LinkEnd& end) {
     nlohmann::json value = {{"host", end.host},
                             {"device", end.device},
                             {"address", end.ipv4},
@@ -51,7 +51,7 @@ nlohmann::json to_json(const LinkEnd& end) {
     return value;
 }
 
-nlohmann::json to_json(const lab::LabStatus& status) {
+nlohmann::json lab_to_json(const lab::LabStatus& status) {
     nlohmann::json hosts = nlohmann::json::array();
     for (const lab::HostStatus& host : status.hosts) {
         nlohmann::json processes = nlohmann::json::array();
@@ -64,7 +64,7 @@ nlohmann::json to_json(const lab::LabStatus& status) {
     for (const auto& ends : status.links) {
         nlohmann::json list = nlohmann::json::array();
         for (const LinkEnd& end : ends)
-            list.push_back(to_json(end));
+            list.push_back(lab_to_json(end));
         links.push_back({{"ends", list}});
     }
     return {{"lab", status.options.name},
@@ -137,7 +137,7 @@ Result<void> show(const Lab& lab, bool json) {
     auto status = lab.status();
     if (!status) return std::move(status).error();
     if (json)
-        print_json(to_json(status.value()));
+        print_json(lab_to_json(status.value()));
     else
         print_for_people(status.value());
     return {};

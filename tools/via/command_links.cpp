@@ -24,7 +24,7 @@ namespace {
 constexpr double first_look_seconds = 0.5;
 constexpr std::size_t changes_on_screen = 16;
 
-struct Options {
+struct LinksOptions {
     std::optional<std::int32_t> pid;
     std::optional<double> watch;
     bool json = false;
@@ -67,7 +67,7 @@ std::string draw(const ConnectionLinks& connection) {
     return table.draw("  ");
 }
 
-std::string picture(const std::vector<WatchedProcess>& processes, const Options& options) {
+std::string picture(const std::vector<WatchedProcess>& processes, const LinksOptions& options) {
     std::string text;
     for (const WatchedProcess& process : processes) {
         const std::string name =
@@ -162,7 +162,7 @@ constexpr const char* no_agent_sentence =
     "No kernel agent runs in this host, so no process here has a connection.\n";
 
 /// No agent is an answer as good as any other: nobody uses Viaduct.
-int show(const base::Result<std::vector<WatchedProcess>>& processes, const Options& options) {
+int show(const base::Result<std::vector<WatchedProcess>>& processes, const LinksOptions& options) {
     if (!processes && !no_agent(processes.error())) return report_failure(processes.error());
     if (options.json) {
         const nlohmann::json value =
@@ -179,7 +179,7 @@ int show(const base::Result<std::vector<WatchedProcess>>& processes, const Optio
     return options.pid && (!processes || processes.value().empty()) ? status_failed : status_good;
 }
 
-int look_once(const Options& options) {
+int look_once(const LinksOptions& options) {
     ProcessWatch watch(options.who());
     auto processes = watch.look();
     if (processes) {
@@ -190,7 +190,7 @@ int look_once(const Options& options) {
 }
 
 /// For files and pipes: a picture or a line each time, until the reader goes away.
-int stream(const Options& options) {
+int stream(const LinksOptions& options) {
     ProcessWatch watch(options.who());
     for (;;) {
         const int status = show(watch.look(), options);
@@ -202,7 +202,7 @@ int stream(const Options& options) {
     }
 }
 
-int watch_on_screen(const Options& options) {
+int watch_on_screen(const LinksOptions& options) {
     ProcessWatch watch(options.who());
     Screen screen;
     for (;;) {
@@ -220,7 +220,7 @@ int watch_on_screen(const Options& options) {
     }
 }
 
-int run(const Options& options) {
+int run(const LinksOptions& options) {
     if (!options.watch) return look_once(options);
     if (!options.json && Screen::possible()) return watch_on_screen(options);
     return stream(options);
@@ -229,7 +229,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_links_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<LinksOptions>();
     CLI::App* command = app.add_subcommand(
         "links", "Show the links of connections between hosts and how they changed");
     command->add_option("--pid", options->pid, "Only of this process");

@@ -18,7 +18,7 @@ namespace {
 
 using base::Result;
 
-struct Options {
+struct ModesOptions {
     std::string bytes = "4:64k";
     std::optional<std::uint32_t> rounds;
     std::optional<std::uint32_t> messages;
@@ -28,7 +28,7 @@ struct Options {
     bool json = false;
 };
 
-Result<ModesPlan> make_plan(const Options& options) {
+Result<ModesPlan> make_plan(const ModesOptions& options) {
     auto sizes = parse_size_list(options.bytes);
     if (!sizes) return std::move(sizes).error();
     ModesPlan plan;
@@ -61,7 +61,7 @@ nlohmann::json machine_json(const ModesPlan& plan) {
             {"cpus", describe(plan.cpus)}};
 }
 
-Result<void> run(const Options& options) {
+Result<void> run(const ModesOptions& options) {
     auto plan = make_plan(options);
     if (!plan) return std::move(plan).error();
     auto measured = measure_ways(plan.value());
@@ -102,7 +102,7 @@ Result<void> run(const Options& options) {
 }  // namespace
 
 void add_modes_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ModesOptions>();
     CLI::App* command = app.add_subcommand(
         "modes", "Measure who should move structure and data: six ways to send, on this machine");
     command->add_option("--bytes,--sizes", options->bytes, "Message sizes, up to 64k")

@@ -15,8 +15,8 @@
 namespace via::tool {
 namespace {
 
-void print_for_people(const MeasurementOptions& options,
-                      const std::vector<nlohmann::json>& results) {
+void print_round_trips(const MeasurementOptions& options,
+                       const std::vector<nlohmann::json>& results) {
     fmt::print("{}\n\n", headline(options, Program::Pingpong));
     TextTable table;
     for (const char* title :
@@ -52,14 +52,14 @@ void print_for_people(const MeasurementOptions& options,
     }
 }
 
-int run(const MeasurementOptions& options) {
+int run_pingpong(const MeasurementOptions& options) {
     const auto results = measure(options, Program::Pingpong);
     if (!results) return report_failure(results.error());
     if (options.server) return status_good;
     if (options.json)
         print_json(joined(results.value()));
     else
-        print_for_people(options, results.value());
+        print_round_trips(options, results.value());
     return status_good;
 }
 
@@ -69,7 +69,7 @@ void add_pingpong_command(CLI::App& app, int& status) {
     auto options = std::make_shared<MeasurementOptions>();
     CLI::App* command = app.add_subcommand("pingpong", "Measure one-way times of messages");
     add_measurement_options(*command, Program::Pingpong, *options);
-    command->callback([options, &status] { status = run(*options); });
+    command->callback([options, &status] { status = run_pingpong(*options); });
 }
 
 }  // namespace via::tool

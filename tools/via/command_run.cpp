@@ -29,7 +29,7 @@ namespace {
 using base::Code;
 using base::Result;
 
-constexpr int status_not_run = 127;  // as a shell says it
+constexpr int status_not_started = 127;  // as a shell says it
 
 struct RunOptions {
     std::optional<unsigned> ranks;
@@ -199,7 +199,7 @@ Result<int> run_in_lab(const MpiCommand& command, const lab::Lab& lab) {
         auto failed = lab.enter("a");
         if (failed) failed = execute(command);
         static_cast<void>(report_failure(failed.error()));
-        ::_exit(status_not_run);
+        ::_exit(status_not_started);
     }
     int handed_on = 0;
     for (;;) {

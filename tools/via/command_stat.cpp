@@ -23,7 +23,7 @@ namespace {
 
 using base::Result;
 
-struct Options {
+struct StatOptions {
     std::string who;
     bool once = false;
     bool json = false;
@@ -277,7 +277,7 @@ nlohmann::json as_json(const std::vector<Process>& processes) {
 }
 
 /// What was asked for is not there: a failure if a process was named, else a plain answer.
-int say_none_runs(const Options& options) {
+int say_none_runs(const StatOptions& options) {
     if (options.json)
         print_json_line({{"agent_running", false}, {"processes", nlohmann::json::array()}});
     else
@@ -285,7 +285,7 @@ int say_none_runs(const Options& options) {
     return options.who.empty() ? status_good : status_failed;
 }
 
-int look_once(const Options& options) {
+int look_once(const StatOptions& options) {
     Watch watch(options.who);
     auto processes = watch.look();
     if (processes && options.interval) {
@@ -303,7 +303,7 @@ int look_once(const Options& options) {
 }
 
 /// One JSON line an interval, until the reader goes away.
-int stream(const Options& options) {
+int stream(const StatOptions& options) {
     Watch watch(options.who);
     for (;;) {
         const auto processes = watch.look();
@@ -318,7 +318,7 @@ int stream(const Options& options) {
     }
 }
 
-int watch_on_screen(const Options& options) {
+int watch_on_screen(const StatOptions& options) {
     Watch watch(options.who);
     double interval = options.interval.value_or(1);
     Screen screen;
@@ -353,7 +353,7 @@ int watch_on_screen(const Options& options) {
     }
 }
 
-int run(const Options& options) {
+int run(const StatOptions& options) {
     if (options.once) return look_once(options);
     if (options.json) return stream(options);
     if (Screen::possible()) return watch_on_screen(options);
@@ -363,7 +363,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_stat_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<StatOptions>();
     CLI::App* command =
         app.add_subcommand("stat", "Watch the live counters of the processes that use Viaduct");
     command->add_option("who", options->who, "A process number or a part of a program's name");

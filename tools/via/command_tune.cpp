@@ -23,7 +23,7 @@ namespace {
 
 using base::Result;
 
-struct Options {
+struct TuneOptions {
     std::string device = "shm0";
     std::string data = "fresh";
     std::optional<std::uint32_t> rounds;
@@ -122,7 +122,7 @@ std::vector<std::string> what_hides(const NewSettings& values) {
     return sentences;
 }
 
-Result<std::string> file_to_write(const Options& options) {
+Result<std::string> file_to_write(const TuneOptions& options) {
     if (options.file) return *options.file;
     std::string path = base::user_settings_file();
     if (path.empty())
@@ -131,7 +131,7 @@ Result<std::string> file_to_write(const Options& options) {
     return path;
 }
 
-Result<void> run(const Options& options) {
+Result<void> run(const TuneOptions& options) {
     auto file = file_to_write(options);
     if (!file) return std::move(file).error();
     if (!options.dry_run)
@@ -195,7 +195,7 @@ Result<void> run(const Options& options) {
 }  // namespace
 
 void add_tune_command(CLI::App& app, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TuneOptions>();
     CLI::App* command = app.add_subcommand(
         "tune", "Measure this machine's thresholds for the shm device and store them");
     command->add_option("--device", options->device, "The NIC to measure")->capture_default_str();

@@ -14,8 +14,7 @@
 namespace via::tool {
 namespace {
 
-void print_for_people(const MeasurementOptions& options,
-                      const std::vector<nlohmann::json>& results) {
+void print_streams(const MeasurementOptions& options, const std::vector<nlohmann::json>& results) {
     fmt::print("{}\n\n", headline(options, Program::Window));
     TextTable table;
     for (const char* title : {"bytes", "MB/s", "lowest", "highest", "messages/s", "CPU s/GB",
@@ -42,14 +41,14 @@ void print_for_people(const MeasurementOptions& options,
         table.draw());
 }
 
-int run(const MeasurementOptions& options) {
+int run_window(const MeasurementOptions& options) {
     const auto results = measure(options, Program::Window);
     if (!results) return report_failure(results.error());
     if (options.server) return status_good;
     if (options.json)
         print_json(joined(results.value()));
     else
-        print_for_people(options, results.value());
+        print_streams(options, results.value());
     return status_good;
 }
 
@@ -59,7 +58,7 @@ void add_window_command(CLI::App& app, int& status) {
     auto options = std::make_shared<MeasurementOptions>();
     CLI::App* command = app.add_subcommand("window", "Measure a back-to-back stream of messages");
     add_measurement_options(*command, Program::Window, *options);
-    command->callback([options, &status] { status = run(*options); });
+    command->callback([options, &status] { status = run_window(*options); });
 }
 
 }  // namespace via::tool

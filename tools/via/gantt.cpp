@@ -11,7 +11,7 @@ namespace via::tool {
 namespace {
 
 constexpr double left = 150;
-constexpr double top = 40;
+constexpr double first_row = 40;
 constexpr double row_height = 30;
 constexpr double bar_height = 22;
 constexpr double plot_width = 1020;
@@ -22,9 +22,9 @@ constexpr double legend_column = 170;
 constexpr double digit_width = 7;
 
 // Told apart also where colours are not: neighbours differ in brightness.
-constexpr std::array<const char*, 14> colours{"#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2",
-                                              "#edc948", "#b07aa1", "#9c755f", "#b6992d", "#d37295",
-                                              "#a0cbe8", "#8cd17d", "#ffbe7d", "#79706e"};
+constexpr std::array<const char*, 14> bar_colours{
+    "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1",
+    "#9c755f", "#b6992d", "#d37295", "#a0cbe8", "#8cd17d", "#ffbe7d", "#79706e"};
 constexpr const char* rule = "#dddddd";
 
 /// 1, 2 or 5 times a power of ten, so that there are about ten of them.
@@ -58,7 +58,7 @@ void draw_axis(Drawing& drawing, double span, double bottom) {
     const double step = tick_step(span);
     for (int tick = 0; tick * step <= span; ++tick) {
         const double x = left + tick * step / span * plot_width;
-        drawing.line(x, top, x, bottom, rule);
+        drawing.line(x, first_row, x, bottom, rule);
         drawing.words(x, bottom + 15, fmt::format("{:g}", tick * step), Anchor::Middle, 11);
     }
     drawing.words(left + plot_width, bottom + 31, "µs", Anchor::End, 11);
@@ -68,7 +68,7 @@ void draw_axis(Drawing& drawing, double span, double bottom) {
 
 Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
     const std::vector<std::string> stages = stages_of(timeline);
-    const double bottom = top + row_height * static_cast<double>(timeline.lanes.size());
+    const double bottom = first_row + row_height * static_cast<double>(timeline.lanes.size());
     const auto columns = static_cast<std::size_t>((plot_width + left) / legend_column);
     const auto in_legend =
         std::count_if(stages.begin(), stages.end(),
@@ -81,7 +81,7 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
     const double span = std::max(sim::in_microseconds(timeline.end()), 1e-6);
     draw_axis(drawing, span, bottom);
     for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
-        const double y = top + row_height * static_cast<double>(lane + 1);
+        const double y = first_row + row_height * static_cast<double>(lane + 1);
         drawing.line(left, y, left + plot_width, y, rule);
         drawing.words(left - 8, y - row_height / 2 + 4, timeline.lanes[lane].name, Anchor::End, 12);
     }
@@ -91,9 +91,9 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
         const double x = left + sim::in_microseconds(bar.begin) / span * plot_width;
         const double width = sim::in_microseconds(bar.end - bar.begin) / span * plot_width;
         const double y =
-            top + row_height * static_cast<double>(bar.lane) + (row_height - bar_height) / 2;
+            first_row + row_height * static_cast<double>(bar.lane) + (row_height - bar_height) / 2;
         // Every second message is paler, so that one ends where the next begins.
-        drawing.box(x, y, std::max(width, 0.3), bar_height, colours[stage % colours.size()],
+        drawing.box(x, y, std::max(width, 0.3), bar_height, bar_colours[stage % bar_colours.size()],
                     bar.message % 2 == 0 ? 0.65 : 1);
         const std::string number = std::to_string(bar.message);
         if (bar.message != 0 && width > digit_width * static_cast<double>(number.size()))
@@ -105,7 +105,7 @@ Drawing draw_gantt(const Timeline& timeline, const std::string& title) {
         const double x = 20 + legend_column * static_cast<double>(entry % columns);
         const std::size_t row = entry / columns;
         const double y = bottom + axis_height + legend_row * static_cast<double>(row) - 2;
-        drawing.box(x, y, 12, 12, colours[stage % colours.size()]);
+        drawing.box(x, y, 12, 12, bar_colours[stage % bar_colours.size()]);
         drawing.words(x + 18, y + 10, stages[stage], Anchor::Start, 12);
         ++entry;
     }

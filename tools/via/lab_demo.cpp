@@ -30,11 +30,11 @@ namespace {
 
 using base::Result;
 
-constexpr unsigned links = 2;
+constexpr unsigned link_count = 2;
 constexpr unsigned cut_link = 1;
 constexpr std::uint64_t message_bytes = 65536;
 /// The receiver confirms half a window at a time, so this is how finely the stream is seen.
-constexpr std::uint32_t window = 16;
+constexpr std::uint32_t open_window = 16;
 constexpr double look_seconds = 0.001;
 constexpr double link_look_seconds = 0.02;
 constexpr double interval_seconds = 0.1;
@@ -83,7 +83,7 @@ std::uint64_t messages_for(const LabDemoOptions& options) {
 
 std::vector<double> sent_by_links() {
     std::vector<double> bytes;
-    for (unsigned link = 0; link < links; ++link) {
+    for (unsigned link = 0; link < link_count; ++link) {
         double value = 0;
         std::ifstream(
             fmt::format("/sys/class/net/{}/statistics/tx_bytes", lab::device_name(link))) >>
@@ -135,7 +135,7 @@ class Observer {
         const base::Nanoseconds begin = base::monotonic_now();
         while (seconds_since(begin) < start_patience) {
             // The first counts are signs of life, not messages.
-            if (done() >= window / 2) {
+            if (done() >= open_window / 2) {
                 page_.started.store(base::monotonic_now(), std::memory_order_release);
                 return true;
             }
@@ -158,7 +158,7 @@ class Observer {
             if (now >= next_link_look) {
                 next_link_look = now + link_look_seconds;
                 const std::vector<double> sent = sent_by_links();
-                for (unsigned link = 0; link < links; ++link)
+                for (unsigned link = 0; link < link_count; ++link)
                     by_link_[link].push_back({now, sent[link] - links_first[link]});
                 reporter_.alive();
             }
@@ -181,7 +181,7 @@ class Observer {
     std::uint64_t count_;
     SideReporter& reporter_;
     std::vector<GrowthSample> samples_;
-    std::array<std::vector<GrowthSample>, links> by_link_;
+    std::array<std::vector<GrowthSample>, link_count> by_link_;
 };
 
 /// The side that cuts the link and brings it back.
@@ -261,7 +261,7 @@ Result<void> show(const LabDemoOptions& options, const nlohmann::json& record,
     fmt::print(
         "Longest stall: {:.1f} ms, {:.2f} s after the start (confirmations come every {} KB).\n",
         record["longest_stall"]["ms"].get<double>(), record["longest_stall"]["at_s"].get<double>(),
-        message_bytes * window / 2 / 1024);
+        message_bytes * open_window / 2 / 1024);
     if (options.chart.empty()) return {};
     auto drawn = draw_script(
         time_chart_script(curves, marks, plot, "A stream over two links", options.chart),
@@ -281,18 +281,18 @@ Result<void> run_lab_demo(const LabDemoOptions& options) {
     const SignalGuard guard;  // the lab is taken down whatever comes
     lab::LabOptions wanted;
     wanted.name = {};
-    wanted.links = links;
+    wanted.links = link_count;
     auto made = lab::Lab::up(wanted);
     if (!made) return std::move(made).error();
     const lab::Lab& lab = made.value();
-    for (unsigned link = 0; link < links; ++link)
+    for (unsigned link = 0; link < link_count; ++link)
         if (auto limited = lab.link(link).rate(static_cast<std::uint64_t>(options.rate)); !limited)
             return limited;
 
     MeasurementOptions measurement;
     measurement.device = "net0";
     measurement.bytes = std::to_string(message_bytes);
-    measurement.window = window;
+    measurement.window = open_window;
     measurement.wait = "block";  // both hosts and the onlookers share the cores
     auto base_plan = make_plan(measurement, Program::Window);
     if (!base_plan) return std::move(base_plan).error();

@@ -19,23 +19,24 @@ namespace via::tool {
 namespace {
 
 /// A process that runs follows in a few milliseconds; one that is stopped never.
-constexpr base::Nanoseconds patience = 3'000'000'000;
+constexpr base::Nanoseconds policy_patience = 3'000'000'000;
 
-struct Options {
+struct LinkPolicyOptions {
     std::string policy;
     std::optional<std::int32_t> pid;
     std::uint32_t vi = 0;
 };
 
 /// The connections of the process that are meant.
-std::vector<ConnectionLinks> meant(const WatchedProcess& process, const Options& options) {
+std::vector<ConnectionLinks> meant(const WatchedProcess& process,
+                                   const LinkPolicyOptions& options) {
     auto connections = links_of_connections(process.counters, {});
     if (options.vi != 0)
         std::erase_if(connections, [&](const auto& one) { return one.vi_slot != options.vi; });
     return connections;
 }
 
-bool follows(const WatchedProcess& process, const Options& options) {
+bool follows(const WatchedProcess& process, const LinkPolicyOptions& options) {
     const auto connections = meant(process, options);
     return std::all_of(connections.begin(), connections.end(), [&](const auto& one) {
         // VIs beyond the last slot share the first one, which has no policy.
@@ -45,7 +46,7 @@ bool follows(const WatchedProcess& process, const Options& options) {
 
 /// As it was when it was asked, and how it is now.
 int report(const std::vector<WatchedProcess>& asked, const std::vector<WatchedProcess>& now,
-           const Options& options) {
+           const LinkPolicyOptions& options) {
     int status = status_good;
     for (const WatchedProcess& process : asked) {
         const std::string name =
@@ -68,7 +69,7 @@ int report(const std::vector<WatchedProcess>& asked, const std::vector<WatchedPr
     return status;
 }
 
-int run(const Options& options) {
+int run(const LinkPolicyOptions& options) {
     ProcessWatch watch(options.pid ? std::to_string(*options.pid) : std::string());
     auto processes = watch.look();
     if (!processes) return report_failure(processes.error());
@@ -87,7 +88,7 @@ int run(const Options& options) {
         if (auto told = watch.wish_link_policy(process.agent.pid, {options.policy, options.vi});
             !told)
             return report_failure(told.error());
-    const base::Deadline deadline = base::Deadline::after(patience);
+    const base::Deadline deadline = base::Deadline::after(policy_patience);
     for (;;) {
         auto now = watch.look();
         if (!now) return report_failure(now.error());
@@ -102,7 +103,7 @@ int run(const Options& options) {
 }  // namespace
 
 CLI::App* add_link_policy_command(CLI::App& links, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<LinkPolicyOptions>();
     CLI::App* command =
         links.add_subcommand("policy", "Change how running processes choose among their links");
     command->add_option("policy", options->policy, "For what they send from now on")

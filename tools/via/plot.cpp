@@ -17,13 +17,13 @@ namespace via::tool {
 namespace {
 
 // Ink 1.. of the series; 0 is the terminal's own colour.
-constexpr std::array<const char*, 7> colours{"\x1b[0m",  "\x1b[36m", "\x1b[33m", "\x1b[90m",
-                                             "\x1b[35m", "\x1b[32m", "\x1b[31m"};
+constexpr std::array<const char*, 7> terminal_colours{
+    "\x1b[0m", "\x1b[36m", "\x1b[33m", "\x1b[90m", "\x1b[35m", "\x1b[32m", "\x1b[31m"};
 
 constexpr const char* meeting_symbol = "*";
 
 std::uint8_t ink_of(std::size_t series) {
-    return static_cast<std::uint8_t>(1 + series % (colours.size() - 1));
+    return static_cast<std::uint8_t>(1 + series % (terminal_colours.size() - 1));
 }
 
 /// U+2800 plus a bit for each dot.
@@ -209,14 +209,14 @@ std::string BrailleCanvas::row(std::size_t index, bool colour) const {
         const bool blank = cell.symbol.empty() && cell.dots == 0;
         if (colour && !blank && cell.ink != ink) {
             ink = cell.ink;
-            text += colours[ink % colours.size()];
+            text += terminal_colours[ink % terminal_colours.size()];
         }
         if (!cell.symbol.empty())
             text += cell.symbol;
         else
             text += blank ? std::string(" ") : braille(cell.dots);
     }
-    if (ink != 0) text += colours[0];
+    if (ink != 0) text += terminal_colours[0];
     return text;
 }
 
@@ -276,8 +276,8 @@ std::string draw_plot(const std::vector<PlotSeries>& series, const PlotOptions& 
     for (std::size_t index = 0; index < series.size(); ++index) {
         const std::string symbol = series[index].symbol.empty() ? "─" : series[index].symbol;
         if (options.colour)
-            text += fmt::format("  {}{}{} {}", colours[ink_of(index)], symbol, colours[0],
-                                series[index].name);
+            text += fmt::format("  {}{}{} {}", terminal_colours[ink_of(index)], symbol,
+                                terminal_colours[0], series[index].name);
         else
             text += fmt::format("  {} {}", symbol, series[index].name);
     }

@@ -15,7 +15,7 @@
 namespace via::tool {
 namespace {
 
-nlohmann::json to_json(const std::vector<sim::AblationResult>& results) {
+nlohmann::json ablations_to_json(const std::vector<sim::AblationResult>& results) {
     auto all = nlohmann::json::array();
     for (const sim::AblationResult& each : results)
         all.push_back({{"name", each.ablation->name},
@@ -58,7 +58,7 @@ int run_ablate(bool json) {
         if (!each.fails_as_stated())
             wrong += (wrong.empty() ? "" : ", ") + std::string(each.ablation->name);
     if (json)
-        print_json(to_json(results.value()));
+        print_json(ablations_to_json(results.value()));
     else
         fmt::print("{}", draw(results.value()));
     if (wrong.empty()) return status_good;

@@ -17,14 +17,14 @@ namespace {
 
 using base::Result;
 
-struct Options {
+struct ReproduceOptions {
     std::string results = "sim-results";
     bool sensitivity = false;
     bool json = false;
 };
 
 /// A table that needs no folder.
-Result<void> show_sensitivity(const Options& options) {
+Result<void> show_sensitivity(const ReproduceOptions& options) {
     const auto influences = sim::headline_influences();
     if (!influences) return influences.error();
     if (options.json) {
@@ -39,7 +39,7 @@ Result<void> show_sensitivity(const Options& options) {
     return {};
 }
 
-Result<void> reproduce(const Options& options) {
+Result<void> reproduce(const ReproduceOptions& options) {
     sim::Laboratory laboratory;
     const auto answered = sim::answer_figures(laboratory);
     if (!answered) return answered.error();
@@ -70,7 +70,7 @@ Result<void> reproduce(const Options& options) {
 }  // namespace
 
 void add_sim_reproduce_command(CLI::App& sim, int& status) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ReproduceOptions>();
     CLI::App* command = sim.add_subcommand(
         "reproduce", "Every figure of the papers beside the model's, with plots");
     command->add_option("--results", options->results, "Folder for reproduction.json and the plots")

@@ -74,7 +74,7 @@ std::string title_of(const TraceOptions& options) {
                        options.bytes);
 }
 
-nlohmann::json to_json(const TraceOptions& options, const Timeline& timeline) {
+nlohmann::json trace_to_json(const TraceOptions& options, const Timeline& timeline) {
     auto resources = nlohmann::json::array();
     for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane)
         resources.push_back({{"resource", timeline.lanes[lane].name},
@@ -152,7 +152,7 @@ int run_trace(const TraceOptions& options) {
     const bool no_picture = !written && written.error().code == Code::NotFound;
     if (!written && !no_picture) return report_failure(written.error());
     if (options.json) {
-        nlohmann::json report = to_json(options, timeline);
+        nlohmann::json report = trace_to_json(options, timeline);
         report["png"] = !no_picture;
         print_json(report);
         return status_good;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kilo = 1024;
 
-constexpr std::array<std::pair<char, std::uint64_t>, 3> suffixes{
+constexpr std::array<std::pair<char, std::uint64_t>, 3> size_suffixes{
     {{'g', kilo* kilo* kilo}, {'m', kilo* kilo}, {'k', kilo}}};
 
 base::Error bad_size(std::string_view text, std::string_view why) {
@@ -69,7 +69,7 @@ base::Result<std::uint64_t> parse_size(std::string_view text) {
     std::transform(suffix.begin(), suffix.end(), suffix.begin(),
                    [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
     if (suffix.empty() || suffix == "b") return number;
-    for (const auto& [letter, factor] : suffixes) {
+    for (const auto& [letter, factor] : size_suffixes) {
         const std::string unit(1, letter);
         if (suffix != unit && suffix != unit + "b" && suffix != unit + "ib") continue;
         if (number > std::numeric_limits<std::uint64_t>::max() / factor)
@@ -96,7 +96,7 @@ base::Result<std::vector<std::uint64_t>> parse_size_list(std::string_view text) 
 }
 
 std::string format_size(std::uint64_t bytes) {
-    for (const auto& [letter, factor] : suffixes)
+    for (const auto& [letter, factor] : size_suffixes)
         if (bytes != 0 && bytes % factor == 0) return fmt::format("{}{}", bytes / factor, letter);
     return fmt::format("{}", bytes);
 }

@@ -26,11 +26,11 @@
 namespace via::tool {
 namespace {
 
-constexpr base::Nanoseconds second = 1'000'000'000;
-constexpr base::Nanoseconds look_interval = second / 5;
-constexpr base::Nanoseconds quiet_start = 2 * second;  // short runs show no progress line
-constexpr base::Nanoseconds line_interval = 10 * second;
-constexpr base::Nanoseconds grace = 3 * second;  // for the other sides after one has failed
+constexpr base::Nanoseconds one_second = 1'000'000'000;
+constexpr base::Nanoseconds look_interval = one_second / 5;
+constexpr base::Nanoseconds quiet_start = 2 * one_second;  // short runs show no progress line
+constexpr base::Nanoseconds line_interval = 10 * one_second;
+constexpr base::Nanoseconds grace = 3 * one_second;  // for the other sides after one has failed
 constexpr std::size_t longest_report = std::size_t{64} << 20;
 
 volatile sig_atomic_t received_signal = 0;

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr unsigned least_mtu = 1280;  // less is no IPv6
 constexpr unsigned most_mtu = 65535;
-constexpr std::uint64_t patience_milliseconds = 5000;
+constexpr std::uint64_t link_patience_milliseconds = 5000;
 
 /// A bucket that holds two trains of 64 KB, and 5 ms of queue behind it.
 std::string rate_limit(const std::string& device, std::uint64_t rate) {
@@ -170,7 +170,7 @@ Result<void> LabLink::end_relay_of(unsigned host) const {
     if (auto done = end_processes_in(space_of(host), relay_process_name(number_)); !done)
         return done;
     // Its devices go when the kernel has cleaned up after it, a moment later.
-    const base::Deadline deadline = base::Deadline::after_milliseconds(patience_milliseconds);
+    const base::Deadline deadline = base::Deadline::after_milliseconds(link_patience_milliseconds);
     const Place far = far_end(host);
     for (;;) {
         auto here = read_interfaces(space_of(host));

@@ -24,7 +24,7 @@ struct Needed {
 };
 constexpr Needed needed[] = {
     {"ip", "iproute2"}, {"tc", "iproute2"}, {"nft", "nftables"}, {"ethtool", "ethtool"}};
-constexpr std::uint64_t patience_milliseconds = 20'000;
+constexpr std::uint64_t program_patience_milliseconds = 20'000;
 
 /// Root in a container need not be root of the machine: it is tried, in a child that ends at once.
 bool may_make_namespaces() {
@@ -80,7 +80,8 @@ base::Result<std::string> run_program(std::vector<std::string> arguments,
         const auto shared = std::make_shared<SpaceDoor>(std::move(door).value());
         command.before_exec = [shared] { return shared->enter_network(); };
     }
-    return tool::child::run(command, base::Deadline::after_milliseconds(patience_milliseconds));
+    return tool::child::run(command,
+                            base::Deadline::after_milliseconds(program_patience_milliseconds));
 }
 
 base::Result<void> run_ip(const std::string& space, const std::string& commands) {

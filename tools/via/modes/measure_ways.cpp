@@ -25,7 +25,8 @@ namespace {
 using base::Result;
 
 constexpr base::Nanoseconds patience_limit = 10'000'000'000;
-constexpr std::uint32_t lead = 16;  // messages before the timed ones: the sides have just met
+// Messages before the timed ones: the sides have just met.
+constexpr std::uint32_t untimed_lead = 16;
 constexpr std::uint32_t checks = 4;
 
 /// What the two processes share besides the channel.
@@ -219,7 +220,7 @@ class Runner {
     bool run_client(Block block, const Way& way, std::uint64_t bytes, std::uint32_t count,
                     Samples& samples) {
         const auto contents = block == Block::Check ? Contents::Checked : Contents::Fresh;
-        const std::uint32_t untimed = block == Block::Check ? 0 : lead;
+        const std::uint32_t untimed = block == Block::Check ? 0 : untimed_lead;
         for (std::uint32_t i = 0; i < untimed + count; ++i) {
             const std::uint64_t number = ++number_;
             side_->prepare(way, number, bytes, contents);
@@ -263,7 +264,7 @@ class Runner {
 
     bool run_server(Block block, const Way& way, std::uint64_t bytes, std::uint32_t count) {
         const auto contents = block == Block::Check ? Contents::Checked : Contents::Fresh;
-        const std::uint64_t end = number_ + count + (block == Block::Check ? 0 : lead);
+        const std::uint64_t end = number_ + count + (block == Block::Check ? 0 : untimed_lead);
         while (number_ < end) {
             const std::uint64_t number = ++number_;
             // The answer is written before it is asked for: nobody's time goes into that.
