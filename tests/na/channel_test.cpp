@@ -18,6 +18,9 @@ using via::base::Deadline;
 
 namespace {
 
+/// Larger rings have only connections that stream.
+constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
+
 /// The cells of the next frame when `cell` of the line are taken: what it leaves of its line is its
 /// own if no other of its length fits there.
 std::uint32_t cells_taken(std::uint32_t cell, std::uint32_t bytes) {
@@ -409,11 +412,12 @@ TEST(ByteRing, GrowsWithTraffic) {
         std::uint32_t size = 8192;
         std::uint64_t since = 0;  // traffic when it got this size
         std::uint32_t growths = 0;
-        while (ledger.bytes_put < 6 * std::uint64_t{limit}) {
+        while (ledger.bytes_put < 70 * std::uint64_t{limit}) {
             ASSERT_TRUE(ledger.put(bytes));
             if (ledger.highest > size) {
-                ASSERT_GE(ledger.bytes_put - since, 3 * std::uint64_t{size});
-                ASSERT_LT(ledger.bytes_put - since, 5 * std::uint64_t{size});
+                const std::uint64_t rounds = size < ring_bytes_of_all ? 4 : 64;
+                ASSERT_GE(ledger.bytes_put - since, (rounds - 1) * size);
+                ASSERT_LT(ledger.bytes_put - since, (rounds + 1) * size);
                 size *= 2;
                 since = ledger.bytes_put;
                 ++growths;
@@ -427,7 +431,7 @@ TEST(ByteRing, GrowsWithTraffic) {
     }
 }
 
-/// A receiver that lags gets all of the ring at once, and no more.
+/// A receiver that lags gets at once what every connection may have, and no more.
 TEST(ByteRing, GrowsWhenTheReceiverLags) {
     for (const std::uint32_t ring :
          {1024U, 4096U, 8192U, 8192U + 64U, 100U * 64U, 300U * 64U, (1U << 16) - 64U, 1U << 18}) {
@@ -440,7 +444,7 @@ TEST(ByteRing, GrowsWhenTheReceiverLags) {
         while (count <= ring && ledger.put(200))
             ++count;
         ASSERT_FALSE(HasFailure());
-        EXPECT_EQ(count, ring / round_to_line(200));
+        EXPECT_EQ(count, std::min(ring, ring_bytes_of_all) / round_to_line(200));
         // A gap too small for one more of these is still good for a smaller one.
         EXPECT_EQ(ledger.put(1), ring % round_to_line(200) != 0);
         ledger.take_all();

@@ -93,7 +93,8 @@ using base::copy_small;
 ///
 /// The byte ring begins small and grows, up to what the geometry allows, with the traffic: a
 /// connection that carries little touches few pages, and one that streams gets a ring larger than
-/// the first-level cache, which makes it fast (docs/performance.md).
+/// the first-level cache, which makes it fast (docs/performance.md); one that goes on streaming
+/// gets all.
 class ChannelWriter {
   public:
     explicit ChannelWriter(const Direction& direction)
@@ -201,6 +202,9 @@ class ChannelWriter {
   private:
     static constexpr std::uint32_t first_ring_bytes = 8192;
     static constexpr std::uint32_t rounds_before_growth = 4;
+    /// More than this has only a connection that streams: there may be many others.
+    static constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
+    static constexpr std::uint32_t rounds_of_a_stream = 64;
 
     void next_line() noexcept {
         cell_ = 0;
@@ -262,7 +266,11 @@ class ChannelWriter {
         if (chunks_ - chunks_consumed_ >= chunk_lines_.size() || (!empty && ring_offset_ <= oldest))
             return false;
         const bool start_is_free = empty ? rounded <= ring_end_ : rounded < oldest;
-        if (ring_end_ != ring_limit_ && (!start_is_free || ++rounds_ == rounds_before_growth)) {
+        if (start_is_free) ++rounds_;
+        const bool grows = ring_end_ < ring_bytes_of_all
+                               ? !start_is_free || rounds_ == rounds_before_growth
+                               : rounds_ >= rounds_of_a_stream;
+        if (ring_end_ != ring_limit_ && grows) {
             ring_end_ = std::min(ring_limit_, 2 * ring_end_);
             rounds_ = 0;
             return fits_here(rounded) || move_on(rounded);
