@@ -7,9 +7,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include "mvich/place.hpp"
+#include "mvich/process_state.hpp"
 #include "vipl/harness.hpp"
 
 namespace via::mvich {
@@ -27,14 +26,6 @@ std::size_t open_files() {
         ++count;
     closedir(folder);
     return count;
-}
-
-bool is_stopped(pid_t pid) {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(stat, text);
-    const std::size_t end = text.rfind(')');
-    return end != std::string::npos && end + 2 < text.size() && text[end + 2] == 'T';
 }
 
 /// What the victim does before it stops for good.

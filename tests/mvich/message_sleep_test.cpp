@@ -7,10 +7,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include "mvich/atomic_operation.hpp"
 #include "mvich/place.hpp"
+#include "mvich/process_state.hpp"
 #include "vipl/harness.hpp"
 
 namespace via::mvich {
@@ -135,14 +134,6 @@ PEER(stops_before_messages) {
     ASSERT_NE(here.send(peer, &word, sizeof word, 3, order_delivered), Posted::Again);
     link.put<std::uint8_t>(1);
     ASSERT_EQ(here.wait_for(Happened::Sent).status, Status::Ok);
-}
-
-bool is_stopped(pid_t pid) {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(stat, text);
-    const std::size_t end = text.rfind(')');
-    return end != std::string::npos && end + 2 < text.size() && text[end + 2] == 'T';
 }
 
 void messages_are_left(bool sleeps, const PeerProcess::Environment& environment) {
