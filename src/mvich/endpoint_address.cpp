@@ -2,14 +2,18 @@
 #include "mvich/endpoint_address.hpp"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <string_view>
 #include <system_error>
 
+#include "base/fd.hpp"
 #include "base/undo.hpp"
 #include "ka/host_address.hpp"
 #include "mvich/device_parts.hpp"
@@ -22,6 +26,16 @@ constexpr std::string_view word = "mvich1";  // the number is the version of the
 /// In the byte that says how long the host is: the requester takes the way inside the host if it
 /// can.
 constexpr std::uint8_t chooses_its_way = 0x80;
+
+/// Is it in use, as far as bind() tells?
+bool can_not_be_had(std::uint16_t port) noexcept {
+    const base::UniqueFd probe(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    return bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+           errno == EADDRINUSE;
+}
 
 void put_port(std::uint8_t* to, std::uint16_t port) {
     to[0] = static_cast<std::uint8_t>(port >> 8);
@@ -98,8 +112,9 @@ bool port_is_reserved(std::uint16_t port) {
         if (taken == port) return true;
         any = true;
     }
-    // This process has a port itself, at least: else this is not the list it should be.
-    return !any;
+    // This process has a port itself, at least: else this is not the list it should be. And while
+    // sockets come and go, the list can leave one out that was there all the time.
+    return !any || can_not_be_had(port);
 }
 
 base::Result<std::thread> quiet_thread(std::function<void()> run) {

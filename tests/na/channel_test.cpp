@@ -18,8 +18,7 @@ using via::base::Deadline;
 
 namespace {
 
-/// Larger rings have only connections that stream.
-constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
+constexpr std::uint32_t ring_bytes_of_all = ChannelWriter::ring_bytes_of_all;
 
 /// The cells of the next frame when `cell` of the line are taken: what it leaves of its line is its
 /// own if no other of its length fits there.
@@ -91,7 +90,7 @@ class Channel : public testing::TestWithParam<Shape> {
     }
     /// What the writer says about itself, known without one.
     [[nodiscard]] std::uint32_t longest_chunk() const {
-        return std::min(GetParam().ring / 4, max_chunk_bytes);
+        return std::min({GetParam().ring / 4, ring_bytes_of_all / 4, max_chunk_bytes});
     }
     [[nodiscard]] std::uint64_t seeds(std::uint32_t most) const {
         return repeated(GetParam().ring > (1U << 20) ? (most + 9) / 10 : most);

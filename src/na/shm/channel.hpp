@@ -97,6 +97,9 @@ using base::copy_small;
 /// gets all.
 class ChannelWriter {
   public:
+    /// More of the byte ring has only a connection that streams: there may be many others.
+    static constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
+
     explicit ChannelWriter(const Direction& direction)
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
@@ -195,15 +198,13 @@ class ChannelWriter {
 
     /// The longest chunk that always finds room in the end.
     [[nodiscard]] std::uint32_t longest_chunk() const noexcept {
-        return std::min(ring_limit_ / 4, max_chunk_bytes);
+        return std::min({ring_limit_ / 4, ring_bytes_of_all / 4, max_chunk_bytes});
     }
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
 
   private:
     static constexpr std::uint32_t first_ring_bytes = 8192;
     static constexpr std::uint32_t rounds_before_growth = 4;
-    /// More than this has only a connection that streams: there may be many others.
-    static constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
     static constexpr std::uint32_t rounds_of_a_stream = 64;
 
     void next_line() noexcept {
