@@ -174,7 +174,8 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         const auto disturbance = script_.take<std::uint8_t>();
         na::HeadedMessage message;
         if (packet.kind() == PacketKind::Data) {
-            message.note = noted_stream | (packet.head.credits & most_noted_credits) << 24;
+            message.note = noted_stream | (std::uint32_t{packet.head.credits} & most_noted_credits)
+                                              << 24;
             message.head[0] = packet.head.word;
             message.head[1] = packet.offset;
             message.head_bytes = 16;
