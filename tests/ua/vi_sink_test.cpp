@@ -414,13 +414,13 @@ TEST_F(ViShmSink, ThroughACompletionQueue) {
 
 TEST_F(ViShmSink, ServiceThreadAnswersForAProgramThatDoesNotPoll) {
     connect();
-    std::uint64_t answered = 0;
-    right.when_served([&] {
+    // The service thread may serve it once more when the test is over.
+    right.when_served([this, answered = std::make_shared<std::uint64_t>(0)] {
         while (right.vi->poll_frames(right.handle, PolledBy::Service)) {
         }
-        while (answered != right.received()) {
-            if (right.send(answered, answered % 100) != PacketOutcome::Sent) return true;
-            ++answered;
+        while (*answered != right.received()) {
+            if (right.send(*answered, *answered % 100) != PacketOutcome::Sent) return true;
+            ++*answered;
         }
         return false;
     });
