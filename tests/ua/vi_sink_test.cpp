@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include "na/seeded.hpp"
