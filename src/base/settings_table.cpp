@@ -141,7 +141,7 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         bytes(
             "VIA_MPI_ONE_COPY_BYTES", "64m", 0, 1 * giga,
             "From this size on a message inside a host moves by RDMA (rget), with one copy. Below "
-            "it both ends copy at the same time (r3), which is faster where both have a core."),
+            "it both ends copy at the same time (r3)."),
         number("VIA_MPI_CREDITS", "32", 1, 4096,
                "How many packets with messages a peer may have under way to this process before "
                "it hears of it. If it is not set, a peer in this host may have 256, since no vbufs "

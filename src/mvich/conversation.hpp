@@ -253,6 +253,14 @@ class Conversation final : public Source {
     void finish_send(SendRecord& record, Status status);
     void describe(const SendRecord& record, Packet& packet) const noexcept;
     void go_lost() noexcept { gone_ = true; }
+    /// Did the packet go that was to bring these credits? If not, they are owed again.
+    [[nodiscard]] bool went(Lane::Outcome outcome, std::uint16_t credits) noexcept {
+        if (outcome == Lane::Outcome::Done) [[likely]]
+            return true;
+        credits_.owe_again(credits);
+        if (outcome == Lane::Outcome::Gone) go_lost();
+        return false;
+    }
 
     // Receiving (conversation_receive.cpp).
     /// `delivered`: the sender's order if it wants to hear of it, else 0.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/copy_small.hpp"
 #include "mvich/conversation.hpp"
 
 namespace via::mvich {
@@ -43,11 +42,8 @@ inline bool Conversation::send_at_once(const SendOrder& order) {
     } else {
         outcome = send_plain(packet, order.pieces);
     }
-    if (outcome != Lane::Outcome::Done) [[unlikely]] {
-        credits_.owe_again(packet.credits);
-        if (outcome == Lane::Outcome::Gone) go_lost();
+    if (!went(outcome, packet.credits)) [[unlikely]]
         return false;
-    }
     credits_.sent();
     around_.counters->count_sent(index_of(Protocol::Eager), bytes);
     return true;

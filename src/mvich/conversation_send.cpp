@@ -163,12 +163,7 @@ Lane::Outcome Conversation::send_packet(Packet& packet, std::span<const iovec> p
     }
     const Lane::Outcome outcome =
         lane_->send(slice_, static_cast<std::uint32_t>(head_bytes + bytes));
-    if (outcome == Lane::Outcome::Done) {
-        if (packet.kind() != PacketKind::Noop) credits_.sent();
-        return outcome;
-    }
-    credits_.owe_again(packet.head.credits);
-    if (outcome == Lane::Outcome::Gone) go_lost();
+    if (went(outcome, packet.head.credits) && packet.kind() != PacketKind::Noop) credits_.sent();
     return outcome;
 }
 
@@ -331,12 +326,7 @@ Lane::Outcome Conversation::send_stream_part(const SendRecord& record, std::uint
     message.payload = static_cast<const std::byte*>(pieces[0].iov_base) + record.sent;
     message.payload_bytes = static_cast<std::uint32_t>(bytes);
     const Lane::Outcome outcome = lane_->send_headed(message);
-    if (outcome == Lane::Outcome::Done) {
-        credits_.sent();
-        return outcome;
-    }
-    credits_.owe_again(credits);
-    if (outcome == Lane::Outcome::Gone) go_lost();
+    if (went(outcome, credits)) credits_.sent();
     return outcome;
 }
 
@@ -399,12 +389,7 @@ bool Conversation::send_noop() {
     const bool starving = credits_.peer_starves();
     if (starving) noop.flags = packet_starving;
     const iovec piece{&noop, sizeof noop};
-    const Lane::Outcome outcome = lane_->send({&piece, 1}, sizeof noop);
-    if (outcome != Lane::Outcome::Done) {
-        credits_.owe_again(noop.credits);
-        if (outcome == Lane::Outcome::Gone) go_lost();
-        return false;
-    }
+    if (!went(lane_->send({&piece, 1}, sizeof noop), noop.credits)) return false;
     starving_said_ = starving;
     around_.counters->noops_sent.add();
     if (starving) around_.counters->starvations.add();

@@ -103,17 +103,15 @@ bool CompletionQueue::grow() noexcept {
 }
 
 void CompletionQueue::add_error(const ErrorEntry& error) noexcept {
-    {
-        const base::BiasedGuard guard(lock_);
-        try {
-            errors_.push_back(error);
-        } catch (const std::bad_alloc&) {
-            overrun_ = true;
-            wait_object().signal_if_wanted();
-            return;
-        }
+    const base::BiasedGuard guard(lock_);
+    try {
+        errors_.push_back(error);
+    } catch (const std::bad_alloc&) {
+        overrun_ = true;
+        wait_object().signal_if_wanted();
+        return;
     }
-    add([](Entry& marker) { marker.is_error = true; });
+    add_locked([](Entry& marker) { marker.is_error = true; });
 }
 
 template <class Form>

@@ -44,12 +44,7 @@ class CompletionQueue final : public fid_cq, public Waitable {
     template <class Write>
     void add(Write write) noexcept {
         const base::BiasedGuard guard(lock_);
-        const std::size_t tail = tail_.load(std::memory_order_relaxed);
-        if (tail - head_.load(std::memory_order_relaxed) == ring_.size() && !grow()) [[unlikely]]
-            return;
-        write(ring_[tail & (ring_.size() - 1)]);
-        tail_.store(tail + 1, std::memory_order_relaxed);
-        wait_object().signal_if_wanted();
+        add_locked(write);
     }
     void add_error(const ErrorEntry& error) noexcept;
 
@@ -60,6 +55,15 @@ class CompletionQueue final : public fid_cq, public Waitable {
   private:
     CompletionQueue(Domain& domain, const fi_cq_attr& attributes, void* context);
 
+    template <class Write>
+    void add_locked(const Write& write) noexcept {
+        const std::size_t tail = tail_.load(std::memory_order_relaxed);
+        if (tail - head_.load(std::memory_order_relaxed) == ring_.size() && !grow()) [[unlikely]]
+            return;
+        write(ring_[tail & (ring_.size() - 1)]);
+        tail_.store(tail + 1, std::memory_order_relaxed);
+        wait_object().signal_if_wanted();
+    }
     template <class Form>
     [[nodiscard]] ssize_t take(Form* to, std::size_t count, fi_addr_t* sources) noexcept;
     template <class Form>

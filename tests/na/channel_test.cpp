@@ -20,6 +20,17 @@ namespace {
 
 constexpr std::uint32_t ring_bytes_of_all = ChannelWriter::ring_bytes_of_all;
 
+/// Each takes one cell.
+void pass_empty_frames(ChannelWriter& writer, ChannelReader& reader, std::uint32_t count) {
+    FrameHeader frame;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(writer.reserve(0));
+        writer.publish(FrameKind::Inline, 0, nullptr, 0, 0);
+        ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
+        reader.advance(frame);
+    }
+}
+
 /// The cells of the next frame when `cell` of the line are taken: what it leaves of its line is its
 /// own if no other of its length fits there.
 std::uint32_t cells_taken(std::uint32_t cell, std::uint32_t bytes) {
@@ -547,12 +558,7 @@ TEST(ChannelWriter, CarriesJustThePayload) {
                 ChannelWriter writer(direction);
                 ChannelReader reader(direction);
                 FrameHeader frame;
-                for (std::uint32_t i = 0; i < before; ++i) {
-                    ASSERT_TRUE(writer.reserve(0));
-                    writer.publish(FrameKind::Inline, 0, nullptr, 0, 0);
-                    ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
-                    reader.advance(frame);
-                }
+                ASSERT_NO_FATAL_FAILURE(pass_empty_frames(writer, reader, before));
                 const std::size_t rest = edge == GuardedMemory::Edge::Front ? 0 : 64 - bytes;
                 std::byte* from = source.data() + rest;
                 fill_pattern({from, bytes}, bytes);
@@ -588,12 +594,7 @@ TEST(ChannelWriter, CarriesWordsAsItCarriesBytes) {
             ChannelWriter writer(direction);
             ChannelReader reader(direction);
             FrameHeader frame;
-            for (std::uint32_t i = 0; i < before; ++i) {
-                ASSERT_TRUE(writer.reserve(0));
-                writer.publish(FrameKind::Inline, 0, nullptr, 0, 0);
-                ASSERT_EQ(reader.look(frame), ChannelReader::Look::Frame);
-                reader.advance(frame);
-            }
+            ASSERT_NO_FATAL_FAILURE(pass_empty_frames(writer, reader, before));
             std::array<std::uint64_t, line_words> sent{}, got;
             fill_pattern(std::as_writable_bytes(std::span(sent)).first(bytes), bytes);
             ASSERT_TRUE(writer.reserve(bytes));
