@@ -117,6 +117,7 @@ class Conversation final : public Source {
         Lent,       ///< RGET: the peer reads
         Streaming,  ///< R3
         Writing,    ///< RPUT
+        Shared,     ///< RGET: the peer reads one part, we write the other
         Awaiting,   ///< all is sent; Delivered or the answer is missing
         Answered,   ///< the answer is announced and on its way
     };
@@ -138,7 +139,8 @@ class Conversation final : public Source {
         std::uint64_t total = 0;   ///< bytes that travel from here
         std::uint64_t wanted = 0;  ///< reads: bytes that travel back
         std::uint64_t sent = 0;
-        std::uint64_t agreed = 0;  ///< R3, RPUT: bytes that the receiver has room for
+        std::uint64_t agreed = 0;    ///< bytes that we are to move: what the receiver has room for
+        bool peer_has_read = false;  ///< Shared: its part
         OrderId peer_id = 0;
         std::uint64_t remote_address = 0;
         std::uint32_t remote_handle = 0;
@@ -155,7 +157,7 @@ class Conversation final : public Source {
             next = nullptr;
             state = SendState::Pending;
             flags = 0;
-            silent = answered = false;
+            silent = answered = peer_has_read = false;
             data = sent = wanted = 0;
             operation = datatype = remote_pieces = 0;
             registration = nullptr;
@@ -172,6 +174,7 @@ class Conversation final : public Source {
         std::uint64_t total = 0;
         std::uint64_t agreed = 0;  ///< the smaller of the two: what travels
         std::uint64_t received = 0;
+        bool sender_writes = false;  ///< all of it or a part, and has not said that it is there
         OrderId peer_id = 0;
         MessageClass message_class = MessageClass::Tagged;
         Protocol protocol = Protocol::R3;
@@ -188,6 +191,7 @@ class Conversation final : public Source {
             read = 0;
             pieces = {};
             base = received = key = 0;
+            sender_writes = false;
             registration = nullptr;
         }
     };
@@ -279,6 +283,8 @@ class Conversation final : public Source {
                                         std::span<const std::byte> payload);
     void begin_receive(const Announcement& message, ReceiveRecord& record);
     void grant(ReceiveRecord& record);
+    [[nodiscard]] std::uint64_t part_of_sender(const ReceiveRecord& record) const noexcept;
+    void written(SendRecord& record);
     void finish_receive(ReceiveRecord& record, Status status);
     [[gnu::always_inline]] void complete_posted(PostedReceive& receive, Completion& completion,
                                                 std::uint64_t offset);

@@ -225,7 +225,8 @@ bool Conversation::start_next() {
         return start_unmatched(*record);
     const ProtocolChoice choice =
         choose_protocol(around_.settings->protocol, abilities_,
-                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_});
+                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_,
+                         sends_.used() - replies_under_way_ > 1});
     if (choice.protocol != Protocol::Eager) return start_request(*record, choice.protocol);
     if (!credits_.may_send_data()) {
         if (!std::exchange(stalled_, true)) around_.counters->credit_stalls.add();

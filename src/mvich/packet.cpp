@@ -71,16 +71,15 @@ Fields fields_of(const PacketHead& head) noexcept {
 /// Whether there is an address to read from or write to.
 bool has_address(PacketKind kind, Protocol protocol) noexcept {
     return kind == PacketKind::Request ? protocol == Protocol::Rget
-                                       : kind == PacketKind::OkToSend && protocol == Protocol::Rput;
+                                       : kind == PacketKind::OkToSend && protocol != Protocol::R3;
 }
 
 bool known(Protocol protocol, PacketKind kind) noexcept {
     switch (protocol) {
         case Protocol::R3:
+        case Protocol::Rget:
         case Protocol::Rput:
             return true;
-        case Protocol::Rget:
-            return kind == PacketKind::Request;  // matched, it is answered by Finish
         case Protocol::Eager:
             break;
     }

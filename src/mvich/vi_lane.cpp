@@ -66,7 +66,8 @@ base::Result<void> ViLane::create() {
 void ViLane::carry(Conversation& conversation) {
     const bool in_place = vi_->shows_frames(handle_);
     const MessageSettings& settings = device_.settings();
-    abilities_ = settings.abilities(in_place, in_place ? vi_->longest_packet(handle_) : 0,
+    abilities_ = settings.abilities(in_place, in_place && vi_->reaches_peer_memory(handle_),
+                                    in_place ? vi_->longest_packet(handle_) : 0,
                                     device_.nic().device().attributes().max_transfer_bytes);
     std::uint32_t window = settings.first_window(in_place);
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.

@@ -210,6 +210,8 @@ class Endpoint {
     }
     /// The longest message that both take in the end; 0: none on this connection.
     [[nodiscard]] virtual std::uint32_t longest_gathered() const { return 0; }
+    /// Does RDMA in both directions take one copy, of any memory of the peer?
+    [[nodiscard]] virtual bool reaches_peer_memory() const { return false; }
     /// Does a poll show messages to QueuePair::sink?
     [[nodiscard]] virtual bool shows_frames() const { return false; }
     /// Would a poll find something? For an endpoint that shows frames; it may say yes too often.

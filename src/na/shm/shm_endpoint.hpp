@@ -54,6 +54,9 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] std::uint32_t longest_gathered() const override {
         return gathers_ ? writer_->longest_chunk() : 0;
     }
+    [[nodiscard]] bool reaches_peer_memory() const override {
+        return peer_->can_read() && peer_->can_write();
+    }
     [[nodiscard]] bool shows_frames() const override { return queues_.sink != nullptr; }
     [[nodiscard]] bool has_news() override;
     bool poll() override;
