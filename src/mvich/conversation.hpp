@@ -70,6 +70,7 @@ class Conversation final : public Source {
     bool cancel_send(const void* context);
     /// A posted receive that was taken from the queue for one of our messages ends.
     enum class Arrival : std::uint8_t {
+        Passed,  ///< as Taken, and nothing has come of it but a credit that is owed
         Taken,   ///< the packet's memory is free
         Kept,    ///< its vbuf is given to Lane::recycle later
         NotNow,  ///< nothing has happened: no vbuf is free to keep it in
@@ -233,8 +234,7 @@ class Conversation final : public Source {
     static constexpr std::size_t most_pieces_at_once = 16;
     [[nodiscard]] Lane::Outcome send_packet(Packet& packet, std::span<const iovec> pieces,
                                             std::uint64_t offset, std::uint64_t bytes);
-    [[nodiscard]] Lane::Outcome send_plain(const PlainEager& packet,
-                                           std::span<const iovec> payload);
+    [[nodiscard]] bool send_plain(const SendOrder& order, std::uint64_t bytes);
     [[nodiscard]] Lane::Outcome send_stream_part(const SendRecord& record, std::uint64_t bytes);
     void append(SendRecord& record) noexcept;
     void remove_first_pending() noexcept;
@@ -276,6 +276,7 @@ class Conversation final : public Source {
                                        std::span<const std::byte> payload);
     [[nodiscard]] Arrival other_bytes(std::span<const std::byte> bytes, Vbuf* vbuf);
     [[nodiscard]] static Space space_of(const PlainEager& packet) noexcept;
+    [[nodiscard]] static MessageClass class_of(Space space) noexcept;
     void heard_credits(std::uint32_t credits) noexcept;
     [[nodiscard]] Arrival noop(const PacketHead& head);
     [[nodiscard]] Arrival other_packet(const Packet& packet, Vbuf* vbuf);

@@ -249,6 +249,7 @@ void ViLane::arrived(Vbuf* vbuf) {
         return;
     }
     switch (hear(vbuf)) {
+        case Conversation::Arrival::Passed:
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;
@@ -267,6 +268,11 @@ bool ViLane::frame(const na::FrameView& view) {
     if (conversation_ == nullptr) [[unlikely]]
         return false;
     const Conversation::Arrival arrival = hear(view);
+    if (arrival == Conversation::Arrival::Passed && !conversation_->credits().noop_due())
+        [[likely]] {
+        device_.noticed();
+        return true;
+    }
     if (arrival == Conversation::Arrival::NotNow) [[unlikely]]
         return false;
     if (arrival == Conversation::Arrival::Broken) [[unlikely]]

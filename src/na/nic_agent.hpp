@@ -204,7 +204,7 @@ class Endpoint {
         return false;
     }
     /// The same for one with a head, to a peer that has a sink.
-    [[nodiscard]] virtual bool send_headed(const HeadedMessage& message) {
+    [[gnu::noinline, nodiscard]] virtual bool send_headed(const HeadedMessage& message) {
         (void)message;
         return false;
     }

@@ -290,6 +290,7 @@ inline bool SimulatedLane::step(Random& random) {
     vbuf->bytes = static_cast<std::uint32_t>(packet.size());
     incoming.pop_front();
     switch (own_.conversation->packet({vbuf->packet, vbuf->bytes}, vbuf)) {
+        case Conversation::Arrival::Passed:
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;
