@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include <rdma/fi_atomic.h>
 
 #include "mvich/atomic_operation.hpp"
+#include "mvich/order.hpp"
 
 namespace via::ofi {
+
+class EndpointHandle;
+struct Trigger;
 
 extern fi_ops_atomic atomic_operations;
 
@@ -18,5 +24,11 @@ struct AtomicSupport {
 };
 [[nodiscard]] AtomicSupport atomic_support(mvich::AtomicUse use, fi_datatype datatype,
                                            fi_op operation) noexcept;
+
+/// Deferred work.
+[[nodiscard]] ssize_t defer_atomic(EndpointHandle& handle, mvich::Remote what,
+                                   const fi_msg_atomic& message, std::span<const fi_ioc> compares,
+                                   std::span<const fi_ioc> results, std::uint64_t flags,
+                                   const Trigger& trigger);
 
 }  // namespace via::ofi

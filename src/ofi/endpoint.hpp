@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoints, connectionless (FI_EP_RDM) and connected (FI_EP_MSG), and the handles that programs
-// have of them.
+// Endpoints, connectionless (FI_EP_RDM, FI_EP_DGRAM) and connected (FI_EP_MSG), and the handles
+// that programs have of them.
 #pragma once
 
 #include <atomic>
@@ -24,6 +24,7 @@ class Endpoint;
 class EventQueue;
 class SharedReceiveContext;
 class SharedTransmitContext;
+struct Trigger;
 
 /// What a program has in its hands: the endpoint itself or an alias of it. Knows what its
 /// operations do when nothing else is said, so that the common calls have nothing to work out.
@@ -61,9 +62,18 @@ class EndpointHandle : public fid_ep {
     inline ssize_t remote(const mvich::RemoteOrder& order) noexcept;
     inline ssize_t receive(const mvich::ReceiveOrder& order) noexcept;
 
+    /// Until the counter that its context names has reached a value (FI_TRIGGER).
+    [[nodiscard]] ssize_t defer(const mvich::SendOrder& order) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::ReceiveOrder& order) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::RemoteOrder& order) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::SendOrder& order, const Trigger& trigger) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::ReceiveOrder& order, const Trigger& trigger) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::RemoteOrder& order, const Trigger& trigger) noexcept;
+
     Endpoint* endpoint;
-    mvich::Endpoint* wire = nullptr;  ///< null until the endpoint is enabled
-    std::uint64_t transmit_flags;     ///< as the program gave them
+    /// Null until the endpoint is enabled, and where orders need a second look.
+    mvich::Endpoint* wire = nullptr;
+    std::uint64_t transmit_flags;  ///< as the program gave them
     std::uint64_t receive_flags;
     // From them, for calls without flags: of orders, and FI_COMPLETION or nothing for cookies.
     std::uint32_t send_order = 0;
@@ -77,6 +87,15 @@ class EndpointHandle : public fid_ep {
     std::uint64_t always_completes_receive = FI_COMPLETION;
     mvich::Peer peer_mask = 0xFFFFFFFF;   ///< connected endpoints have one peer, number 0
     mvich::Peer any_source = 0xFFFFFFFF;  ///< 0 if receives heed their source
+
+  private:
+    inline ssize_t send_on(mvich::Endpoint& way, const mvich::SendOrder& order) noexcept;
+    inline ssize_t remote_on(mvich::Endpoint& way, const mvich::RemoteOrder& order) noexcept;
+    // What does not go straight to the wire.
+    [[nodiscard]] ssize_t send_otherwise(const mvich::SendOrder& order) noexcept;
+    [[nodiscard]] ssize_t receive_otherwise(const mvich::ReceiveOrder& order) noexcept;
+    [[nodiscard]] ssize_t remote_otherwise(const mvich::RemoteOrder& order) noexcept;
+    [[nodiscard]] int may_defer(const Trigger& trigger) const noexcept;
 };
 
 /// Order flags for libfabric's operation flags.
@@ -106,6 +125,11 @@ class Endpoint final : public mvich::Listener {
                 entry = {.context = cookie.context, .flags = cookie.flags & ~FI_COMPLETION};
             });
     }
+    /// What it hears is not to be taken as it is: there is work among it.
+    void look_twice() noexcept { looks_twice_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool shares_receives() const noexcept {
+        return static_cast<bool>(shared_receives_);
+    }
     /// A peek that found something (or not), told as a receive would be.
     void peeked(const mvich::Completion& completion) {
         note(receive_queue_.get(), nullptr, completion);
@@ -123,6 +147,7 @@ class Endpoint final : public mvich::Listener {
     [[nodiscard]] std::uint32_t address_format() const noexcept { return address_format_; }
     [[nodiscard]] mvich::HostPort name() const noexcept;
     [[nodiscard]] bool set_name(const mvich::HostPort& name) noexcept;
+    [[nodiscard]] bool is_datagram() const noexcept { return type_ == FI_EP_DGRAM; }
     [[nodiscard]] std::uint64_t caps() const noexcept { return caps_; }
     [[nodiscard]] bool counts_sends() const noexcept { return static_cast<bool>(sends_); }
     [[nodiscard]] std::size_t least_free() const noexcept { return least_free_; }
@@ -132,6 +157,8 @@ class Endpoint final : public mvich::Listener {
   private:
     Endpoint(Domain& domain, const fi_info& info, void* context);
 
+    [[gnu::always_inline]] inline void tell(const mvich::Completion& completion);
+    [[gnu::noinline]] void hear_with_care(mvich::Completion completion);
     [[nodiscard]] Counter* transmit_counter(std::uint64_t flags) const noexcept {
         if (flags & FI_SEND) return sends_.get();
         if (flags & FI_WRITE) return writes_.get();
@@ -179,15 +206,21 @@ class Endpoint final : public mvich::Listener {
 
     std::unique_ptr<Connection> connection_;  ///< of FI_EP_MSG
     std::unique_ptr<mvich::Endpoint> wire_;
+    /// Is being closed, or hears of deferred work.
+    std::atomic<bool> looks_twice_{false};
     std::atomic<bool> closing_{false};
 };
 
 ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return send_otherwise(order);
+    return send_on(*wire, order);
+}
+
+ssize_t EndpointHandle::send_on(mvich::Endpoint& way, const mvich::SendOrder& order) noexcept {
     if (too_long(order.flags, order.pieces)) [[unlikely]]
         return -FI_EMSGSIZE;
-    const mvich::Posted posted = wire->send(order);
+    const mvich::Posted posted = way.send(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
     endpoint->transmitted(order.cookie);
@@ -196,10 +229,14 @@ ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
 
 ssize_t EndpointHandle::remote(const mvich::RemoteOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return remote_otherwise(order);
+    return remote_on(*wire, order);
+}
+
+ssize_t EndpointHandle::remote_on(mvich::Endpoint& way, const mvich::RemoteOrder& order) noexcept {
     if (too_long(order.flags, order.pieces)) [[unlikely]]
         return -FI_EMSGSIZE;
-    const mvich::Posted posted = wire->remote(order);
+    const mvich::Posted posted = way.remote(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
     endpoint->transmitted(order.cookie);
@@ -208,7 +245,7 @@ ssize_t EndpointHandle::remote(const mvich::RemoteOrder& order) noexcept {
 
 ssize_t EndpointHandle::receive(const mvich::ReceiveOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return receive_otherwise(order);
     return refusal(wire->receive(order));
 }
 

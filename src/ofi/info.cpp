@@ -30,6 +30,9 @@ constexpr std::uint64_t free_caps = FI_MULTI_RECV | FI_RMA_EVENT | FI_FENCE | re
 /// Of connectionless endpoints, and only when asked for: fi_recv then heeds its source.
 constexpr std::uint64_t peer_caps = FI_DIRECTED_RECV | FI_SOURCE;
 
+/// Of both kinds of reliable endpoints. Counters that nobody waits for pay nothing for it.
+constexpr std::uint64_t trigger_caps = FI_TRIGGER;
+
 constexpr std::uint64_t transmit_only = FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
 constexpr std::uint64_t receive_only = FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
                                        FI_RMA_EVENT | FI_DIRECTED_RECV | FI_SOURCE;
@@ -52,8 +55,15 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+/// Of them, those that endpoints of a type can have.
+std::uint64_t free_caps_of(fi_ep_type type) noexcept {
+    return type == FI_EP_DGRAM ? FI_MULTI_RECV | reach_caps : free_caps;
+}
+
 std::uint64_t caps_of(fi_ep_type type) noexcept {
-    return primary_caps | direction_caps | free_caps | (type == FI_EP_RDM ? peer_caps : 0);
+    if (type == FI_EP_DGRAM) return FI_MSG | FI_SEND | FI_RECV | peer_caps | free_caps_of(type);
+    return primary_caps | direction_caps | free_caps | trigger_caps |
+           (type == FI_EP_RDM ? peer_caps : 0);
 }
 
 /// Which directions the primary caps mean when none is named.
@@ -67,7 +77,7 @@ std::uint64_t implied_directions(std::uint64_t primary) noexcept {
 
 std::uint64_t granted_caps(fi_ep_type type, const fi_info* hints) noexcept {
     if (hints == nullptr || hints->caps == 0) return caps_of(type);
-    std::uint64_t caps = hints->caps | free_caps;
+    std::uint64_t caps = hints->caps | free_caps_of(type);
     const std::uint64_t primary = hints->caps & primary_caps;
     const std::uint64_t implied = implied_directions(primary);
     // Directions of one kind of operation do not name those of the other.
@@ -135,14 +145,20 @@ Info make_info(fi_ep_type type) {
     domain.max_err_data = max_connection_data;
     domain.mr_cnt = many;
 
+    if (type == FI_EP_DGRAM) {
+        endpoint.max_msg_size = max_datagram_bytes;
+        transmit.inject_size = std::min(transmit.inject_size, max_datagram_bytes);
+        transmit.rma_iov_limit = 0;
+    }
+
     info->fabric_attr->name = duplicate("via");
     return info;
 }
 
 void set_caps(fi_info& info, std::uint64_t caps) noexcept {
     info.caps = caps;
-    info.tx_attr->caps = caps & (primary_caps | transmit_only);
-    info.rx_attr->caps = caps & (primary_caps | receive_only);
+    info.tx_attr->caps = caps & (primary_caps | transmit_only | trigger_caps);
+    info.rx_attr->caps = caps & (primary_caps | receive_only | trigger_caps);
 }
 
 /// What a program asks for and does not get is told at FI_LOG_LEVEL=info.
@@ -324,9 +340,9 @@ int get_info_or_throw(std::uint32_t version, const char* node, const char* servi
     const bool attributes_only = (flags & FI_PROV_ATTR_ONLY) != 0;
     std::optional<Names> names;
     Info first;
-    Info* end = &first;
-    Info second;
-    for (const fi_ep_type type : {FI_EP_RDM, FI_EP_MSG}) {
+    fi_info* last = nullptr;
+    // Programs that name no type, MPI libraries among them, take the first.
+    for (const fi_ep_type type : {FI_EP_RDM, FI_EP_MSG, FI_EP_DGRAM}) {
         Info info = make_info(type);
         set_caps(*info, granted_caps(type, hints));
         if (hints != nullptr) {
@@ -344,11 +360,14 @@ int get_info_or_throw(std::uint32_t version, const char* node, const char* servi
                                                     info->dest_addr, info->dest_addrlen))
                 return -FI_ENOMEM;
         }
-        *end = std::move(info);
-        end = &second;
+        fi_info* const added = info.get();
+        if (last == nullptr)
+            first = std::move(info);
+        else
+            last->next = info.release();
+        last = added;
     }
     if (!first) return -FI_ENODATA;
-    first->next = second.release();
     *result = first.release();
     return 0;
 }

@@ -3,13 +3,12 @@
 
 #include <rdma/fi_cm.h>
 
-#include "ofi/atomic_ops.hpp"
+#include "ofi/absent_ops.hpp"
 #include "ofi/connection_manager.hpp"
 #include "ofi/domain.hpp"
 #include "ofi/endpoint.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/info.hpp"
-#include "ofi/rma_ops.hpp"
 #include "ofi/stubs.hpp"
 
 namespace via::ofi {
@@ -18,36 +17,6 @@ namespace {
 SharedReceiveContext& context_of(fid_ep* receiver) noexcept {
     return static_cast<SharedReceiveContext&>(*receiver);
 }
-
-fi_ops_rma no_rma = {
-    .size = sizeof(fi_ops_rma),
-    .read = not_supported,
-    .readv = not_supported,
-    .readmsg = not_supported,
-    .write = not_supported,
-    .writev = not_supported,
-    .writemsg = not_supported,
-    .inject = not_supported,
-    .writedata = not_supported,
-    .injectdata = not_supported,
-};
-
-fi_ops_atomic no_atomics = {
-    .size = sizeof(fi_ops_atomic),
-    .write = not_supported,
-    .writev = not_supported,
-    .writemsg = not_supported,
-    .inject = not_supported,
-    .readwrite = not_supported,
-    .readwritev = not_supported,
-    .readwritemsg = not_supported,
-    .compwrite = not_supported,
-    .compwritev = not_supported,
-    .compwritemsg = not_supported,
-    .writevalid = not_supported,
-    .readwritevalid = not_supported,
-    .compwritevalid = not_supported,
-};
 
 }  // namespace
 
