@@ -213,14 +213,6 @@ ssize_t compare_message(fid_ep* endpoint, const fi_msg_atomic* message, const fi
                          {compares, compare_count}, {results, result_count}, flags);
 }
 
-template <AtomicUse Use>
-int is_valid(fid_ep*, fi_datatype datatype, fi_op operation, std::size_t* count) {
-    const AtomicSupport support = atomic_support(Use, datatype, operation);
-    if (support.count == 0) return -FI_EOPNOTSUPP;
-    if (count != nullptr) *count = support.count;
-    return 0;
-}
-
 }  // namespace
 
 ssize_t defer_atomic(EndpointHandle& handle, mvich::Remote what, const fi_msg_atomic& message,
@@ -253,9 +245,9 @@ fi_ops_atomic atomic_operations = {
     .compwrite = compare,
     .compwritev = compare_vector,
     .compwritemsg = compare_message,
-    .writevalid = is_valid<AtomicUse::Plain>,
-    .readwritevalid = is_valid<AtomicUse::Fetch>,
-    .compwritevalid = is_valid<AtomicUse::Compare>,
+    .writevalid = is_valid_atomic<AtomicUse::Plain>,
+    .readwritevalid = is_valid_atomic<AtomicUse::Fetch>,
+    .compwritevalid = is_valid_atomic<AtomicUse::Compare>,
 };
 
 }  // namespace via::ofi

@@ -7,6 +7,7 @@
 #include <span>
 
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
 
 #include "mvich/atomic_operation.hpp"
 #include "mvich/order.hpp"
@@ -24,6 +25,15 @@ struct AtomicSupport {
 };
 [[nodiscard]] AtomicSupport atomic_support(mvich::AtomicUse use, fi_datatype datatype,
                                            fi_op operation) noexcept;
+
+/// What fi_atomicvalid and its like ask.
+template <mvich::AtomicUse Use>
+int is_valid_atomic(fid_ep*, fi_datatype datatype, fi_op operation, std::size_t* count) {
+    const AtomicSupport support = atomic_support(Use, datatype, operation);
+    if (support.count == 0) return -FI_EOPNOTSUPP;
+    if (count != nullptr) *count = support.count;
+    return 0;
+}
 
 /// Deferred work.
 [[nodiscard]] ssize_t defer_atomic(EndpointHandle& handle, mvich::Remote what,

@@ -49,9 +49,15 @@ std::span<const fi_ioc> pieces_of(const fi_msg_compare& compare) noexcept {
 
 /// Calls defer(handle, operation, trigger) for an operation of an endpoint.
 template <class Operation, class Defer>
-int on_endpoint(Domain& domain, const Operation& operation, Trigger trigger, Defer defer) {
+int on_endpoint(Domain& domain, Operation operation, Trigger trigger, Defer defer) {
     EndpointHandle* const handle = handle_in(domain, operation.ep);
     if (handle == nullptr) return -FI_EINVAL;
+    if (!handle->endpoint->has_plain_vector()) {
+        const bool receives =
+            trigger.work->op_type == FI_OP_RECV || trigger.work->op_type == FI_OP_TRECV;
+        operation.msg.addr = receives ? handle->source_number(operation.msg.addr)
+                                      : handle->destination_number(operation.msg.addr);
+    }
     trigger.tells_endpoint = (operation.flags & FI_COMPLETION) != 0;
     return static_cast<int>(defer(*handle, operation, trigger));
 }

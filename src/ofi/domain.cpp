@@ -17,6 +17,7 @@
 #include "ofi/memory_region.hpp"
 #include "ofi/poll_set.hpp"
 #include "ofi/provider.hpp"
+#include "ofi/scalable_endpoint.hpp"
 #include "ofi/shared_context.hpp"
 #include "ofi/stubs.hpp"
 #include "ofi/trigger_queue.hpp"
@@ -150,7 +151,7 @@ fi_ops_domain Domain::operations = {
     .av_open = AddressVector::open,
     .cq_open = CompletionQueue::open,
     .endpoint = Endpoint::open,
-    .scalable_ep = not_supported,
+    .scalable_ep = ScalableEndpoint::open,
     .cntr_open = Counter::open,
     .poll_open = PollSet::open,
     .stx_ctx = SharedTransmitContext::open,

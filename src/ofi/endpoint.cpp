@@ -7,12 +7,14 @@
 #include "ofi/absent_ops.hpp"
 #include "ofi/address.hpp"
 #include "ofi/address_vector.hpp"
+#include "ofi/addressed_ops.hpp"
 #include "ofi/atomic_ops.hpp"
 #include "ofi/connection_manager.hpp"
 #include "ofi/domain.hpp"
 #include "ofi/event_queue.hpp"
 #include "ofi/info.hpp"
 #include "ofi/message_ops.hpp"
+#include "ofi/named_addresses.hpp"
 #include "ofi/passive_endpoint.hpp"
 #include "ofi/provider.hpp"
 #include "ofi/rma_ops.hpp"
@@ -65,6 +67,14 @@ void EndpointHandle::settle() noexcept {
     const bool straight =
         !endpoint->is_datagram() && !((transmit_flags | receive_flags) & FI_TRIGGER);
     wire = straight ? endpoint->wire() : nullptr;
+    if (!endpoint->has_plain_vector()) {
+        msg = &addressed_messages;
+        if (!endpoint->is_datagram()) {
+            tagged = &addressed_tagged;
+            rma = &addressed_rma;
+            atomic = &addressed_atomics;
+        }
+    }
     inject_limit = mvich::Device::limits().inject_bytes;
     cm = endpoint->connection() != nullptr ? &connected_operations : &name_operations;
     always_completes_transmit = endpoint->selective_transmit() ? 0 : FI_COMPLETION;
@@ -109,6 +119,20 @@ ssize_t EndpointHandle::remote_otherwise(const mvich::RemoteOrder& order) noexce
     mvich::Endpoint* const way = endpoint->wire();
     if (way == nullptr) return -FI_EOPBADSTATE;
     return transmit_flags & FI_TRIGGER ? defer(order) : remote_on(*way, order);
+}
+
+fi_addr_t EndpointHandle::destination_number(fi_addr_t number) const noexcept {
+    const fi_addr_t meant = rotated(number, endpoint->context_bits_);
+    if (endpoint->source_)
+        endpoint->source_->follow_for(static_cast<mvich::Peer>(meant) >> endpoint->context_bits_);
+    return meant;
+}
+
+/// Whichever context it comes from.
+fi_addr_t EndpointHandle::source_number(fi_addr_t number) const noexcept {
+    if (number == FI_ADDR_UNSPEC) return number;
+    if (endpoint->source_) endpoint->source_->follow_for(static_cast<mvich::Peer>(number));
+    return number << endpoint->context_bits_;
 }
 
 int EndpointHandle::may_defer(const Trigger& trigger) const noexcept {
@@ -255,6 +279,7 @@ void Endpoint::done(const mvich::Completion& completion) {
 void Endpoint::hear_with_care(mvich::Completion completion) {
     if (closing_.load()) return;
     if ((completion.cookie.flags & FI_TRIGGER) && !domain_.triggers().finished(completion)) return;
+    completion.source = shown_number(completion.source);
     tell(completion);
 }
 
@@ -267,13 +292,17 @@ int Endpoint::enable() {
     if ((transmits && !transmit_queue_ && !sends_ && !reads_ && !writes_) ||
         (receives && !receive_queue_ && !receives_ && !transmit_queue_))
         return -FI_ENOCQ;
+    return make_wire();
+}
+
+int Endpoint::make_wire() {
     mvich::Device::EndpointOptions options;
     options.name = name_;
     options.book = book_;
     options.listener = this;
     if (shared_receives_) {
         options.receives = shared_receives_->queue();
-        shared_receives_->serve(receive_queue_.get(), receives_.get());
+        shared_receives_->serve(receive_queue_.get(), receives_.get(), context_bits_);
     }
     auto made = domain_.device().create_endpoint(options);
     if (!made) {
@@ -286,6 +315,34 @@ int Endpoint::enable() {
     if (connection_) wire_->listen_for_words(connection_.get());
     handle_.settle();
     return 0;
+}
+
+void Endpoint::take_vector(const AddressVector& vector) {
+    book_ = vector.book();
+    source_ = vector.source();
+    context_bits_ = book_->context_bits();
+    if (context_bits_ != 0) look_twice();
+}
+
+template <class Object>
+void Endpoint::unbind(Bound<Object>& bound) noexcept {
+    Object* const released = bound.release();
+    // Who tells it something at this moment holds the device's lock, as this call does for a
+    // moment.
+    if (released != nullptr && wire_) (void)wire_->orders_under_way();
+    Bound<Object>::let_go(released);
+}
+
+void Endpoint::unbind_transmit() noexcept {
+    unbind(transmit_queue_);
+    for (Bound<Counter>* counter : {&sends_, &reads_, &writes_})
+        unbind(*counter);
+}
+
+void Endpoint::unbind_receive() noexcept {
+    unbind(receive_queue_);
+    for (Bound<Counter>* counter : {&receives_, &remote_reads_, &remote_writes_})
+        unbind(*counter);
 }
 
 mvich::HostPort Endpoint::name() const noexcept {
@@ -334,7 +391,7 @@ int Endpoint::bind(struct fid* fid, struct fid* what, std::uint64_t flags) {
         switch (what->fclass) {
             case FI_CLASS_AV:
                 if (self.type_ == FI_EP_MSG) return -FI_EINVAL;
-                self.book_ = static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(what)).book();
+                self.take_vector(static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(what)));
                 return 0;
             case FI_CLASS_CQ:
                 return self.bind_queue(

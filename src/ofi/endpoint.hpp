@@ -22,6 +22,8 @@ class Connection;
 class Domain;
 class Endpoint;
 class EventQueue;
+class NamedAddresses;
+class ScalableEndpoint;
 class SharedReceiveContext;
 class SharedTransmitContext;
 struct Trigger;
@@ -64,6 +66,9 @@ class EndpointHandle : public fid_ep {
 
     /// Until the counter that its context names has reached a value (FI_TRIGGER).
     [[nodiscard]] ssize_t defer(const mvich::SendOrder& order) noexcept;
+    // The book's numbers for those of a vector that is not plain, for peer() and source().
+    [[nodiscard]] fi_addr_t destination_number(fi_addr_t number) const noexcept;
+    [[nodiscard]] fi_addr_t source_number(fi_addr_t number) const noexcept;
     [[nodiscard]] ssize_t defer(const mvich::ReceiveOrder& order) noexcept;
     [[nodiscard]] ssize_t defer(const mvich::RemoteOrder& order) noexcept;
     [[nodiscard]] ssize_t defer(const mvich::SendOrder& order, const Trigger& trigger) noexcept;
@@ -120,8 +125,9 @@ class Endpoint final : public mvich::Listener {
     /// A transmit operation that was done when its call returned.
     void transmitted(const mvich::Cookie& cookie) noexcept {
         if (Counter* const counter = transmit_counter(cookie.flags)) counter->add(1);
-        if ((cookie.flags & FI_COMPLETION) && transmit_queue_)
-            transmit_queue_->add([&](CompletionQueue::Entry& entry) {
+        if (!(cookie.flags & FI_COMPLETION)) return;
+        if (CompletionQueue* const queue = transmit_queue_.get())
+            queue->add([&](CompletionQueue::Entry& entry) {
                 entry = {.context = cookie.context, .flags = cookie.flags & ~FI_COMPLETION};
             });
     }
@@ -131,11 +137,20 @@ class Endpoint final : public mvich::Listener {
         return static_cast<bool>(shared_receives_);
     }
     /// A peek that found something (or not), told as a receive would be.
-    void peeked(const mvich::Completion& completion) {
+    void peeked(mvich::Completion completion) {
+        completion.source = shown_number(completion.source);
         note(receive_queue_.get(), nullptr, completion);
+    }
+    /// The vector's number for the book's.
+    [[nodiscard]] mvich::Peer shown_number(mvich::Peer peer) const noexcept {
+        return peer >= mvich::unknown_peer ? peer : peer >> context_bits_;
     }
 
     [[nodiscard]] int enable();
+    /// Has the vector numbers that are to be looked at before they are used?
+    [[nodiscard]] bool has_plain_vector() const noexcept {
+        return context_bits_ == 0 && source_ == nullptr;
+    }
     [[nodiscard]] bool is_enabled() const noexcept { return wire_ != nullptr; }
 
     [[nodiscard]] EndpointHandle& handle() noexcept { return handle_; }
@@ -164,6 +179,13 @@ class Endpoint final : public mvich::Listener {
         if (flags & FI_WRITE) return writes_.get();
         return reads_.get();
     }
+    [[nodiscard]] int make_wire();
+    void take_vector(const AddressVector& vector);
+    // Of a context that is closed while the wire goes on.
+    void unbind_transmit() noexcept;
+    void unbind_receive() noexcept;
+    template <class Object>
+    void unbind(Bound<Object>& bound) noexcept;
     [[nodiscard]] int bind_queue(CompletionQueue& queue, std::uint64_t flags);
     [[nodiscard]] int bind_counter(Counter& counter, std::uint64_t flags);
 
@@ -179,6 +201,7 @@ class Endpoint final : public mvich::Listener {
     static int make_alias(EndpointHandle& handle, const struct fi_alias& alias);
 
     friend class EndpointHandle;
+    friend class ScalableEndpoint;
     static fi_ops object_operations;
     static fi_ops_ep operations;
 
@@ -197,6 +220,8 @@ class Endpoint final : public mvich::Listener {
     EndpointHandle handle_;
 
     std::shared_ptr<mvich::AddressBook> book_;
+    std::shared_ptr<NamedAddresses> source_;  ///< of the book, if it is a copy
+    unsigned context_bits_ = 0;               ///< of its numbers
     Bound<CompletionQueue> transmit_queue_;
     Bound<CompletionQueue> receive_queue_;
     Bound<Counter> sends_, receives_, reads_, writes_, remote_reads_, remote_writes_;
@@ -206,7 +231,7 @@ class Endpoint final : public mvich::Listener {
 
     std::unique_ptr<Connection> connection_;  ///< of FI_EP_MSG
     std::unique_ptr<mvich::Endpoint> wire_;
-    /// Is being closed, or hears of deferred work.
+    /// Is being closed, hears of deferred work, or has numbers that programs do not know.
     std::atomic<bool> looks_twice_{false};
     std::atomic<bool> closing_{false};
 };

@@ -16,6 +16,10 @@ inline constexpr std::size_t max_region_pieces = 8;
 /// Of FI_EP_DGRAM: as much as other networks' datagrams carry.
 inline constexpr std::size_t max_datagram_bytes = 65536;
 
+/// Of a scalable endpoint, each way, and of the bits that name one in an address.
+inline constexpr std::size_t max_contexts = 16;
+inline constexpr int max_context_bits = 8;
+
 /// Flags that transmit and receive operations understand.
 inline constexpr std::uint64_t transmit_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |

@@ -51,13 +51,18 @@ int SharedReceiveContext::open(fid_domain* domain, fi_rx_attr* attributes, fid_e
     });
 }
 
-void SharedReceiveContext::serve(CompletionQueue* queue, Counter* counter) noexcept {
+void SharedReceiveContext::serve(CompletionQueue* queue, Counter* counter,
+                                 unsigned context_bits) noexcept {
+    context_bits_.store(context_bits, std::memory_order_relaxed);
     if (!completions_) completions_.set(queue);
     if (!counter_) counter_.set(counter);
 }
 
-void SharedReceiveContext::done(const mvich::Completion& completion) {
+void SharedReceiveContext::done(const mvich::Completion& told) {
     if (closing_.load(std::memory_order_relaxed)) return;
+    mvich::Completion completion = told;
+    if (completion.source < mvich::unknown_peer)
+        completion.source >>= context_bits_.load(std::memory_order_relaxed);
     if (completion.what == mvich::Happened::MultiReceiveSpent)
         note_spent(completions_.get(), completion);
     else
@@ -65,7 +70,10 @@ void SharedReceiveContext::done(const mvich::Completion& completion) {
 }
 
 ssize_t SharedReceiveContext::post(mvich::ReceiveOrder order, std::uint64_t flags) noexcept {
-    if (!directed_) order.from = mvich::any_peer;
+    if (!directed_)
+        order.from = mvich::any_peer;
+    else if (order.from != mvich::any_peer)
+        order.from <<= context_bits_.load(std::memory_order_relaxed);
     order.flags = order_flags(flags & FI_MULTI_RECV);
     order.least_free = least_free_;
     order.cookie.flags |=

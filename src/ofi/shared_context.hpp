@@ -25,9 +25,9 @@ class SharedReceiveContext final : public fid_ep, public mvich::Listener {
     [[nodiscard]] References& references() noexcept { return references_; }
     [[nodiscard]] const mvich::SharedReceiveQueue& queue() const noexcept { return queue_; }
     /// The queue and counter of an endpoint that receives from here. All have the same.
-    void serve(CompletionQueue* queue, Counter* counter) noexcept;
+    void serve(CompletionQueue* queue, Counter* counter, unsigned context_bits) noexcept;
 
-    void done(const mvich::Completion& completion) override;
+    void done(const mvich::Completion& told) override;
 
   private:
     SharedReceiveContext(Domain& domain, const fi_rx_attr* attributes, void* context);
@@ -66,6 +66,7 @@ class SharedReceiveContext final : public fid_ep, public mvich::Listener {
     References references_;
     std::uint64_t flags_ = 0;
     bool directed_ = false;
+    std::atomic<unsigned> context_bits_{0};  ///< of the endpoints' numbers for peers
     std::size_t least_free_ = 64;
     mvich::SharedReceiveQueue queue_;
     Bound<CompletionQueue> completions_;
