@@ -9,10 +9,27 @@
 #include "ofi/endpoint.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/info.hpp"
+#include "ofi/look.hpp"
 #include "ofi/stubs.hpp"
 
 namespace via::ofi {
 namespace {
+
+/// What waits for receives that are shared.
+struct SharedMessages {
+    mvich::Device& device;
+    mvich::ReceiveQueue& queue;
+    [[nodiscard]] std::optional<mvich::Envelope> peek(const mvich::ReceiveOrder& order,
+                                                      mvich::Peek how) const {
+        return device.peek(queue, order, how);
+    }
+    [[nodiscard]] mvich::Posted claimed_receive(const mvich::ReceiveOrder& order) const {
+        return device.claimed_receive(queue, order);
+    }
+    [[nodiscard]] mvich::Posted claimed_discard(void* context) const {
+        return device.claimed_discard(queue, context);
+    }
+};
 
 SharedReceiveContext& context_of(fid_ep* receiver) noexcept {
     return static_cast<SharedReceiveContext&>(*receiver);
@@ -59,17 +76,20 @@ void SharedReceiveContext::serve(CompletionQueue* queue, Counter* counter,
 }
 
 void SharedReceiveContext::done(const mvich::Completion& told) {
-    if (closing_.load(std::memory_order_relaxed)) return;
-    mvich::Completion completion = told;
+    if (!closing_.load(std::memory_order_relaxed)) tell(told, counter_.get());
+}
+
+void SharedReceiveContext::tell(mvich::Completion completion, Counter* counter) {
     if (completion.source < mvich::unknown_peer)
         completion.source >>= context_bits_.load(std::memory_order_relaxed);
     if (completion.what == mvich::Happened::MultiReceiveSpent)
         note_spent(completions_.get(), completion);
     else
-        note(completions_.get(), counter_.get(), completion);
+        note(completions_.get(), counter, completion);
 }
 
-ssize_t SharedReceiveContext::post(mvich::ReceiveOrder order, std::uint64_t flags) noexcept {
+mvich::ReceiveOrder SharedReceiveContext::completed(mvich::ReceiveOrder order,
+                                                    std::uint64_t flags) const noexcept {
     if (!directed_)
         order.from = mvich::any_peer;
     else if (order.from != mvich::any_peer)
@@ -78,7 +98,11 @@ ssize_t SharedReceiveContext::post(mvich::ReceiveOrder order, std::uint64_t flag
     order.least_free = least_free_;
     order.cookie.flags |=
         FI_RECV | FI_COMPLETION | (order.space == mvich::Space::Tagged ? FI_TAGGED : FI_MSG);
-    return refusal(domain_.device().receive(*queue_, order));
+    return order;
+}
+
+ssize_t SharedReceiveContext::post(const mvich::ReceiveOrder& order, std::uint64_t flags) noexcept {
+    return refusal(domain_.device().receive(*queue_, completed(order, flags)));
 }
 
 ssize_t SharedReceiveContext::receive(fid_ep* receiver, void* buffer, std::size_t bytes, void*,
@@ -129,9 +153,18 @@ ssize_t SharedReceiveContext::receive_tagged_vector(fid_ep* receiver, const iove
 
 ssize_t SharedReceiveContext::receive_tagged_message(fid_ep* receiver, const fi_msg_tagged* message,
                                                      std::uint64_t flags) {
-    if (flags & ~(receive_flags & ~FI_MULTI_RECV)) return -FI_EBADFLAGS;
-    return receive_tagged_vector(receiver, message->msg_iov, nullptr, message->iov_count,
-                                 message->addr, message->tag, message->ignore, message->context);
+    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | look_flags)) return -FI_EBADFLAGS;
+    SharedReceiveContext& self = context_of(receiver);
+    const mvich::ReceiveOrder order{.from = static_cast<mvich::Peer>(message->addr),
+                                    .space = mvich::Space::Tagged,
+                                    .tag = message->tag,
+                                    .ignore = message->ignore,
+                                    .pieces = {message->msg_iov, message->iov_count},
+                                    .cookie = {message->context, 0}};
+    if ((flags & look_flags) == 0) return self.post(order, 0);
+    SharedMessages messages{self.domain_.device(), *self.queue_};
+    return look(self.domain_, messages, self.completed(order, 0), flags,
+                [&](const mvich::Completion& completion) { self.tell(completion, nullptr); });
 }
 
 ssize_t SharedReceiveContext::cancel(struct fid* fid, void* context) {

@@ -33,7 +33,11 @@ class SharedReceiveContext final : public fid_ep, public mvich::Listener {
     SharedReceiveContext(Domain& domain, const fi_rx_attr* attributes, void* context);
     ~SharedReceiveContext() override;
 
-    [[nodiscard]] ssize_t post(mvich::ReceiveOrder order, std::uint64_t flags) noexcept;
+    void tell(mvich::Completion completion, Counter* counter);
+    /// An order for any of the endpoints, as a program gave it.
+    [[nodiscard]] mvich::ReceiveOrder completed(mvich::ReceiveOrder order,
+                                                std::uint64_t flags) const noexcept;
+    [[nodiscard]] ssize_t post(const mvich::ReceiveOrder& order, std::uint64_t flags) noexcept;
 
     static ssize_t receive(fid_ep* receiver, void* buffer, std::size_t bytes, void* description,
                            fi_addr_t from, void* context);

@@ -4,6 +4,7 @@
 #include "ofi/domain.hpp"
 #include "ofi/endpoint.hpp"
 #include "ofi/info.hpp"
+#include "ofi/look.hpp"
 
 namespace via::ofi {
 namespace {
@@ -42,48 +43,6 @@ iovec piece_of(const void* buffer, std::size_t bytes) noexcept {
     return {const_cast<void*>(buffer), bytes};
 }
 
-/// Tells of a message that was looked at, claimed or thrown away, as its receive would have.
-void tell(Endpoint& endpoint, const mvich::Envelope& envelope, const Cookie& cookie) {
-    mvich::Completion completion;
-    completion.what = mvich::Happened::Received;
-    completion.has_data = envelope.has_data;
-    completion.source = envelope.source;
-    completion.length = envelope.length;
-    completion.data = envelope.data;
-    completion.tag = envelope.tag;
-    completion.cookie = cookie;
-    completion.cookie.flags |= FI_COMPLETION;
-    endpoint.peeked(completion);
-}
-
-/// FI_PEEK, FI_CLAIM and FI_DISCARD. A peek in vain is told as an error of the queue (FI_ENOMSG),
-/// which is the only way that all MPI libraries understand.
-ssize_t look(EndpointHandle& handle, const ReceiveOrder& order, std::uint64_t flags) {
-    mvich::Endpoint* const wire = handle.endpoint->wire();
-    if (wire == nullptr) return -FI_EOPBADSTATE;
-    if (!(flags & FI_PEEK)) {
-        if (!(flags & FI_DISCARD)) return refusal(wire->claimed_receive(order));
-        const mvich::Posted posted = wire->claimed_discard(order.cookie.context);
-        if (posted == mvich::Posted::Done) tell(*handle.endpoint, {}, order.cookie);
-        return refusal(posted);
-    }
-    mvich::Endpoint::Peek how = mvich::Endpoint::Peek::Look;
-    if (flags & FI_CLAIM) how = mvich::Endpoint::Peek::Claim;
-    if (flags & FI_DISCARD) how = mvich::Endpoint::Peek::Discard;
-    handle.endpoint->domain().progress();
-    if (const auto envelope = wire->peek(order, how)) {
-        tell(*handle.endpoint, *envelope, order.cookie);
-        return 0;
-    }
-    mvich::Completion completion;
-    completion.what = mvich::Happened::Received;
-    completion.status = mvich::Status::NoMessage;
-    completion.tag = order.tag;
-    completion.cookie = order.cookie;
-    handle.endpoint->peeked(completion);
-    return 0;
-}
-
 ssize_t receive(fid_ep* endpoint, void* buffer, std::size_t bytes, void*, fi_addr_t from,
                 std::uint64_t tag, std::uint64_t ignore, void* context) {
     EndpointHandle& handle = handle_of(endpoint);
@@ -111,12 +70,14 @@ ReceiveOrder receive_order(const EndpointHandle& handle, const fi_msg_tagged& me
 
 ssize_t receive_message(fid_ep* endpoint, const fi_msg_tagged* message, std::uint64_t flags) {
     EndpointHandle& handle = handle_of(endpoint);
-    constexpr std::uint64_t looks = FI_PEEK | FI_CLAIM | FI_DISCARD;
-    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | looks | FI_TRIGGER)) return -FI_EBADFLAGS;
+    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | look_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
     const ReceiveOrder order = receive_order(handle, *message, flags);
-    if ((flags & (looks | FI_TRIGGER)) == 0) return handle.receive(order);
-    if (!(flags & FI_TRIGGER)) return look(handle, order, flags);
-    return flags & looks ? -FI_EBADFLAGS : handle.defer(order);
+    if ((flags & (look_flags | FI_TRIGGER)) == 0) return handle.receive(order);
+    if (flags & FI_TRIGGER) return flags & look_flags ? -FI_EBADFLAGS : handle.defer(order);
+    Endpoint& self = *handle.endpoint;
+    if (self.wire() == nullptr) return -FI_EOPBADSTATE;
+    return look(self.domain(), *self.wire(), order, flags,
+                [&](const mvich::Completion& completion) { self.peeked(completion); });
 }
 
 ssize_t send(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
