@@ -125,7 +125,7 @@ TEST(Info, WhatItCanNotDoItDoesNotOffer) {
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->inject_size = 1 << 30; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->iov_limit = 10'000; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->comp_order = FI_ORDER_STRICT; }));
-    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->tx_ctx_cnt = 8; }));
+    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->tx_ctx_cnt = 17; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.domain_attr->cq_data_size = 16; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.domain_attr->name = strdup("eth0"); }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.fabric_attr->name = strdup("other"); }));
