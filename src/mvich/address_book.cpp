@@ -18,11 +18,22 @@ Peer AddressBook::insert(const HostPort& address) {
     entries_[peer] = address;
     if (again) free_.pop();
     version_.fetch_add(1, std::memory_order_release);
-    return peer;
+    return peer << context_bits_;
+}
+
+void AddressBook::put(Peer peer, const HostPort& address) {
+    const std::lock_guard lock(mutex_);
+    peer >>= context_bits_;
+    if (peer >= entries_.size()) entries_.resize(peer + 1);
+    by_address_.emplace(address, peer);
+    if (entries_[peer] && *entries_[peer] != address) by_address_.erase({*entries_[peer], peer});
+    entries_[peer] = address;
+    version_.fetch_add(1, std::memory_order_release);
 }
 
 bool AddressBook::remove(Peer peer) {
     const std::lock_guard lock(mutex_);
+    peer >>= context_bits_;
     if (peer >= entries_.size() || !entries_[peer]) return false;
     free_.push(peer);
     by_address_.erase({*entries_[peer], peer});
@@ -33,14 +44,23 @@ bool AddressBook::remove(Peer peer) {
 
 std::optional<HostPort> AddressBook::find(Peer peer) const {
     const std::lock_guard lock(mutex_);
-    return peer < entries_.size() ? entries_[peer] : std::nullopt;
+    const Peer place = peer >> context_bits_;
+    if (place >= entries_.size() || !entries_[place]) return std::nullopt;
+    HostPort address = *entries_[place];
+    address.port = static_cast<std::uint16_t>(address.port + (peer - (place << context_bits_)));
+    return address;
 }
 
 std::optional<Peer> AddressBook::find(const HostPort& address) const {
     const std::lock_guard lock(mutex_);
-    const auto found = by_address_.lower_bound({address, 0});
-    if (found == by_address_.end() || found->first != address) return std::nullopt;
-    return found->second;
+    HostPort first = address;
+    for (unsigned context = 0; context < 1U << context_bits_; ++context) {
+        const auto found = by_address_.lower_bound({first, 0});
+        if (found != by_address_.end() && found->first == first)
+            return found->second << context_bits_;
+        if (first.port-- == 0) break;
+    }
+    return std::nullopt;
 }
 
 }  // namespace via::mvich

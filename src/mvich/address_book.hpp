@@ -31,13 +31,21 @@ struct HostPort {
 
 class AddressBook {
   public:
+    /// A peer with several receive contexts has them on ports one behind the other. Its number is
+    /// that of its first; the context that is meant stands in the lowest bits.
+    explicit AddressBook(unsigned context_bits = 0) : context_bits_(context_bits) {}
+    [[nodiscard]] unsigned context_bits() const noexcept { return context_bits_; }
+
     /// Takes the lowest free number, also if the address is in the book already. Can throw
     /// std::bad_alloc; nothing has happened then.
     [[nodiscard]] Peer insert(const HostPort& address);
+    /// For a book that is a copy of another: this number becomes this address's. Such a book is not
+    /// inserted into.
+    void put(Peer peer, const HostPort& address);
     /// False: there is no such peer.
     bool remove(Peer peer);
     [[nodiscard]] std::optional<HostPort> find(Peer peer) const;
-    /// The lowest number of an address.
+    /// The lowest number of an address. All contexts of a peer have its number.
     [[nodiscard]] std::optional<Peer> find(const HostPort& address) const;
     /// Counts insertions and removals, so that others can tell when to look again. Takes no lock.
     [[nodiscard]] std::uint64_t version() const noexcept {
@@ -45,7 +53,9 @@ class AddressBook {
     }
 
   private:
+    const unsigned context_bits_;
     mutable std::mutex mutex_;
+    // By number without the bits of the context, as all of these.
     std::vector<std::optional<HostPort>> entries_;
     std::set<std::pair<HostPort, Peer>> by_address_;
     // The numbers below entries_.size() that are free: lowest first.

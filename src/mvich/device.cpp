@@ -455,6 +455,33 @@ bool DeviceParts::cancel(ReceiveQueue& queue, const void* context) {
     return true;
 }
 
+std::optional<Envelope> DeviceParts::peek(ReceiveQueue& queue, const ReceiveOrder& order,
+                                          Peek how) {
+    for (EndpointParts* endpoint : endpoints_)
+        endpoint->follow_book();
+    UnexpectedMessage* message = queue.find(order);
+    if (message == nullptr) return std::nullopt;
+    const Envelope envelope{message->source->peer, message->tag, message->total, message->data,
+                            message->has_data};
+    if (how == Peek::Claim) message->claimed_by = order.cookie.context;
+    if (how == Peek::Discard) discard(queue, *message);
+    return envelope;
+}
+
+Posted DeviceParts::claimed_receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    UnexpectedMessage* message = queue.find_claimed(order.cookie.context);
+    if (message == nullptr) return Posted::Invalid;
+    give(queue, *message, *queue.make(order));
+    return Posted::UnderWay;
+}
+
+Posted DeviceParts::claimed_discard(ReceiveQueue& queue, const void* context) {
+    UnexpectedMessage* message = queue.find_claimed(context);
+    if (message == nullptr) return Posted::Invalid;
+    discard(queue, *message);
+    return Posted::Done;
+}
+
 // The face.
 
 Device::Device(std::unique_ptr<DeviceParts> parts) : parts_(std::move(parts)) {}
@@ -488,6 +515,21 @@ Posted Device::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
 bool Device::cancel(ReceiveQueue& queue, void* context) {
     const base::BiasedGuard guard(parts_->lock());
     return parts_->cancel(queue, context);
+}
+
+std::optional<Envelope> Device::peek(ReceiveQueue& queue, const ReceiveOrder& order, Peek how) {
+    const base::BiasedGuard guard(parts_->lock());
+    return parts_->peek(queue, order, how);
+}
+
+Posted Device::claimed_receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    const base::BiasedGuard guard(parts_->lock());
+    return parts_->claimed_receive(queue, order);
+}
+
+Posted Device::claimed_discard(ReceiveQueue& queue, void* context) {
+    const base::BiasedGuard guard(parts_->lock());
+    return parts_->claimed_discard(queue, context);
 }
 
 WindowTable& Device::windows() noexcept {

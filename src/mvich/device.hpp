@@ -40,6 +40,10 @@ class ControlListener {
     virtual void lost(const HostPort& peer, Status status) = 0;
 };
 
+/// What becomes of a message that was looked at: nothing; it is set aside for claimed_receive()
+/// with the same context, and no other receive takes it; or it is thrown away.
+enum class Peek : std::uint8_t { Look, Claim, Discard };
+
 class Endpoint {
   public:
     ~Endpoint();
@@ -49,10 +53,7 @@ class Endpoint {
     [[nodiscard]] Posted receive(const ReceiveOrder& order);
     [[nodiscard]] Posted remote(const RemoteOrder& order);
 
-    /// Looks for a message that a receive with this order would take. Claim: the message is set
-    /// aside for claimed_receive() with the same context, and no other receive takes it. Discard:
-    /// it is thrown away.
-    enum class Peek : std::uint8_t { Look, Claim, Discard };
+    /// Looks for a message that a receive with this order would take.
     [[nodiscard]] std::optional<Envelope> peek(const ReceiveOrder& order, Peek how);
     [[nodiscard]] Posted claimed_receive(const ReceiveOrder& order);
     [[nodiscard]] Posted claimed_discard(void* context);
@@ -94,6 +95,11 @@ class Device {
     [[nodiscard]] SharedReceiveQueue create_receive_queue(Listener* listener);
     [[nodiscard]] Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
     bool cancel(ReceiveQueue& queue, void* context);
+    // As those of an endpoint.
+    [[nodiscard]] std::optional<Envelope> peek(ReceiveQueue& queue, const ReceiveOrder& order,
+                                               Peek how);
+    [[nodiscard]] Posted claimed_receive(ReceiveQueue& queue, const ReceiveOrder& order);
+    [[nodiscard]] Posted claimed_discard(ReceiveQueue& queue, void* context);
 
     [[nodiscard]] WindowTable& windows() noexcept;
 

@@ -96,6 +96,10 @@ class DeviceParts final : public Registrar {
     bool give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive);
     void discard(ReceiveQueue& queue, UnexpectedMessage& message);
     bool cancel(ReceiveQueue& queue, const void* context);
+    [[nodiscard]] std::optional<Envelope> peek(ReceiveQueue& queue, const ReceiveOrder& order,
+                                               Peek how);
+    [[nodiscard]] Posted claimed_receive(ReceiveQueue& queue, const ReceiveOrder& order);
+    [[nodiscard]] Posted claimed_discard(ReceiveQueue& queue, const void* context);
 
     bool progress();
     void wait(base::Deadline deadline, std::uint64_t seen);

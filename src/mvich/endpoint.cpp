@@ -528,35 +528,19 @@ Posted Endpoint::receive(const ReceiveOrder& order) {
 std::optional<Envelope> Endpoint::peek(const ReceiveOrder& order, Peek how) {
     DeviceParts& device = parts_->device();
     const base::BiasedGuard guard(device.lock());
-    parts_->follow_book();
-    ReceiveQueue& queue = parts_->receives();
-    UnexpectedMessage* message = queue.find(order);
-    if (message == nullptr) return std::nullopt;
-    const Envelope envelope{message->source->peer, message->tag, message->total, message->data,
-                            message->has_data};
-    if (how == Peek::Claim) message->claimed_by = order.cookie.context;
-    if (how == Peek::Discard) device.discard(queue, *message);
-    return envelope;
+    return device.peek(parts_->receives(), order, how);
 }
 
 Posted Endpoint::claimed_receive(const ReceiveOrder& order) {
     DeviceParts& device = parts_->device();
     const base::BiasedGuard guard(device.lock());
-    ReceiveQueue& queue = parts_->receives();
-    UnexpectedMessage* message = queue.find_claimed(order.cookie.context);
-    if (message == nullptr) return Posted::Invalid;
-    device.give(queue, *message, *queue.make(order));
-    return Posted::UnderWay;
+    return device.claimed_receive(parts_->receives(), order);
 }
 
 Posted Endpoint::claimed_discard(void* context) {
     DeviceParts& device = parts_->device();
     const base::BiasedGuard guard(device.lock());
-    ReceiveQueue& queue = parts_->receives();
-    UnexpectedMessage* message = queue.find_claimed(context);
-    if (message == nullptr) return Posted::Invalid;
-    device.discard(queue, *message);
-    return Posted::Done;
+    return device.claimed_discard(parts_->receives(), context);
 }
 
 bool Endpoint::cancel(void* context) {

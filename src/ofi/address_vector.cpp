@@ -3,12 +3,15 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "ofi/address.hpp"
 #include "ofi/domain.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/event_queue.hpp"
+#include "ofi/info.hpp"
+#include "ofi/named_addresses.hpp"
 #include "ofi/provider.hpp"
 #include "ofi/stubs.hpp"
 
@@ -40,17 +43,18 @@ class AddressVector::Report {
     }
 
     void add(std::size_t at, const std::optional<mvich::HostPort>& name) {
-        if (name) {
-            const mvich::Peer peer = vector_.take(*name);
-            if (numbers_ != nullptr) numbers_[at] = peer;
+        const auto peer = name ? vector_.take(*name) : std::nullopt;
+        if (peer) {
+            if (numbers_ != nullptr) numbers_[at] = *peer >> vector_.book_->context_bits();
             if (errors_ != nullptr) errors_[at] = 0;
             ++inserted_;
             return;
         }
+        const int error = name ? FI_ENOMEM : FI_EINVAL;
         if (numbers_ != nullptr) numbers_[at] = FI_ADDR_NOTAVAIL;
-        if (errors_ != nullptr) errors_[at] = FI_EINVAL;
+        if (errors_ != nullptr) errors_[at] = error;
         if (vector_.in_background_ && vector_.events() != nullptr)
-            vector_.events()->add_error(&vector_.fid, context_, at, FI_EINVAL, nullptr, 0);
+            vector_.events()->add_error(&vector_.fid, context_, at, error, nullptr, 0);
     }
     [[nodiscard]] int finish() const {
         if (!vector_.in_background_) return inserted_;
@@ -68,13 +72,13 @@ class AddressVector::Report {
     int inserted_ = 0;
 };
 
-AddressVector::AddressVector(Domain& domain, bool is_map, bool in_background, void* context)
+AddressVector::AddressVector(Domain& domain, const fi_av_attr& attributes, void* context)
     : fid_av{},
       domain_(domain),
       domain_reference_(&domain.references()),
-      is_map_(is_map),
-      in_background_(in_background),
-      book_(std::make_shared<mvich::AddressBook>()) {
+      is_map_(attributes.type == FI_AV_MAP),
+      in_background_((attributes.flags & FI_EVENT) != 0),
+      book_(std::make_shared<mvich::AddressBook>(static_cast<unsigned>(attributes.rx_ctx_bits))) {
     fid.fclass = FI_CLASS_AV;
     fid.context = context;
     fid.ops = &object_operations;
@@ -82,6 +86,7 @@ AddressVector::AddressVector(Domain& domain, bool is_map, bool in_background, vo
 }
 
 AddressVector::~AddressVector() {
+    if (shared_) shared_->withdraw();
     if (events_ != nullptr) events_->references().remove();
 }
 
@@ -89,14 +94,28 @@ EventQueue* AddressVector::events() const noexcept {
     return events_ != nullptr ? events_ : domain_.event_queue();
 }
 
-mvich::Peer AddressVector::take(const mvich::HostPort& name) {
-    if (!is_map_) return book_->insert(name);
+int AddressVector::take_name(const char* name, bool reads_only) {
+    return reads_only ? NamedAddresses::open(name, book_, source_)
+                      : NamedAddresses::create(name, shared_);
+}
+
+std::optional<mvich::Peer> AddressVector::write_down(const mvich::HostPort& name) {
+    const mvich::Peer peer = book_->insert(name);
+    if (shared_ && !shared_->set(peer >> book_->context_bits(), name)) {
+        book_->remove(peer);
+        return std::nullopt;
+    }
+    return peer;
+}
+
+std::optional<mvich::Peer> AddressVector::take(const mvich::HostPort& name) {
     const std::lock_guard guard(mutex_);
+    if (!is_map_) return write_down(name);
     if (const auto known = book_->find(name)) {
         ++again_[*known];
         return *known;
     }
-    return book_->insert(name);
+    return write_down(name);
 }
 
 bool AddressVector::give_back(mvich::Peer peer) {
@@ -105,7 +124,9 @@ bool AddressVector::give_back(mvich::Peer peer) {
         if (--found->second == 0) again_.erase(found);
         return true;
     }
-    return book_->remove(peer);
+    if (!book_->remove(peer)) return false;
+    if (shared_) shared_->clear(peer >> book_->context_bits());
+    return true;
 }
 
 int AddressVector::open(fid_domain* domain, fi_av_attr* attributes, fid_av** vector,
@@ -114,12 +135,18 @@ int AddressVector::open(fid_domain* domain, fi_av_attr* attributes, fid_av** vec
         fi_av_attr wanted{};
         if (attributes != nullptr) wanted = *attributes;
         if (wanted.type > FI_AV_TABLE) return -FI_EINVAL;
-        // Vectors that processes share by name there are none of.
-        if (wanted.name != nullptr) return -FI_ENOSYS;
-        if (wanted.flags & ~(FI_EVENT | FI_SYMMETRIC)) return -FI_ENOSYS;
-        if (wanted.rx_ctx_bits != 0) return -FI_ENOSYS;
-        *vector = new AddressVector(static_cast<Domain&>(*domain), wanted.type == FI_AV_MAP,
-                                    (wanted.flags & FI_EVENT) != 0, context);
+        const bool reads_only = (wanted.flags & FI_READ) != 0;
+        if (wanted.flags & ~(FI_EVENT | FI_SYMMETRIC | FI_READ)) return -FI_ENOSYS;
+        if (reads_only && wanted.name == nullptr) return -FI_EINVAL;
+        if (wanted.rx_ctx_bits < 0 || wanted.rx_ctx_bits > max_context_bits) return -FI_EINVAL;
+        std::unique_ptr<AddressVector, void (*)(AddressVector*)> made(
+            new AddressVector(static_cast<Domain&>(*domain), wanted, context),
+            [](AddressVector* one) { delete one; });
+        if (wanted.name != nullptr) {
+            if (const int error = made->take_name(wanted.name, reads_only)) return error;
+            attributes->map_addr = NamedAddresses::numbers();
+        }
+        *vector = made.release();
         if (attributes != nullptr && attributes->type == FI_AV_UNSPEC)
             attributes->type = FI_AV_TABLE;
         return 0;
@@ -132,6 +159,7 @@ int AddressVector::insert(fid_av* vector, const void* addresses, std::size_t cou
         AddressVector& self = vector_of(vector);
         if (flags & ~(FI_MORE | FI_SYNC_ERR)) return -FI_EBADFLAGS;
         if (addresses == nullptr && count != 0) return -FI_EINVAL;
+        if (self.source_) return -FI_EOPNOTSUPP;
         const std::uint32_t format = self.domain_.address_format();
         Report report(self, numbers, flags, context);
         for (std::size_t at = 0; at < count; ++at) {
@@ -157,6 +185,7 @@ int AddressVector::insert_symmetric(fid_av* vector, const char* node, std::size_
     return guarded([&] {
         if (node == nullptr || service == nullptr) return -FI_EINVAL;
         if (flags & ~(FI_MORE | FI_SYNC_ERR)) return -FI_EBADFLAGS;
+        if (vector_of(vector).source_) return -FI_EOPNOTSUPP;
         Report report(vector_of(vector), numbers, flags, context);
         for (std::size_t host = 0; host < nodes; ++host)
             for (std::size_t port = 0; port < services; ++port)
@@ -169,9 +198,12 @@ int AddressVector::insert_symmetric(fid_av* vector, const char* node, std::size_
 
 int AddressVector::remove(fid_av* vector, fi_addr_t* numbers, std::size_t count, std::uint64_t) {
     return guarded([&] {
+        AddressVector& self = vector_of(vector);
+        if (self.source_) return -FI_EOPNOTSUPP;
         int result = 0;
         for (std::size_t at = 0; at < count; ++at)
-            if (!vector_of(vector).give_back(static_cast<mvich::Peer>(numbers[at])))
+            if (!self.give_back(
+                    static_cast<mvich::Peer>(rotated(numbers[at], self.book_->context_bits()))))
                 result = -FI_EINVAL;
         return result;
     });
@@ -180,7 +212,9 @@ int AddressVector::remove(fid_av* vector, fi_addr_t* numbers, std::size_t count,
 int AddressVector::look_up(fid_av* vector, fi_addr_t number, void* address, std::size_t* bytes) {
     return guarded([&] {
         AddressVector& self = vector_of(vector);
-        const auto name = self.book_->find(static_cast<mvich::Peer>(number));
+        if (self.source_) self.source_->follow();
+        const auto name =
+            self.book_->find(static_cast<mvich::Peer>(rotated(number, self.book_->context_bits())));
         if (!name) return -FI_EINVAL;
         const int result = write_address(self.domain_.address_format(), *name, address, bytes);
         return result == -FI_ETOOSMALL ? 0 : result;  // fi_av_lookup tells only the length

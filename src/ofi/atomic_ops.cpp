@@ -28,6 +28,12 @@ struct Operands {
     std::span<const fi_ioc> results;
 };
 
+/// At once, or when a counter has reached a value: the trigger's or that of the context.
+struct When {
+    const Trigger* trigger = nullptr;
+    bool triggered = false;
+};
+
 bool convert(std::span<const fi_ioc> from, std::size_t element_bytes, Pieces& to) noexcept {
     if (from.size() > max_pieces) return false;
     for (std::size_t at = 0; at < from.size(); ++at)
@@ -48,7 +54,8 @@ constexpr AtomicUse use_of(Remote what) noexcept {
 
 ssize_t order(EndpointHandle& handle, Remote what, const Operands& operands, fi_addr_t to,
               std::span<const fi_rma_ioc> targets, fi_datatype datatype, fi_op operation,
-              std::uint32_t flags, std::uint64_t data, Cookie cookie) noexcept {
+              std::uint32_t flags, std::uint64_t data, Cookie cookie,
+              const When& when = {}) noexcept {
     const AtomicSupport support = atomic_support(use_of(what), datatype, operation);
     if (support.count == 0) return -FI_EOPNOTSUPP;
     Pieces pieces;
@@ -69,17 +76,32 @@ ssize_t order(EndpointHandle& handle, Remote what, const Operands& operands, fi_
     // A read of memory has no operands, whatever the program passes.
     const std::size_t operand_pieces = operation == FI_ATOMIC_READ ? 0 : operands.operands.size();
     cookie.flags |= FI_ATOMIC | (what == Remote::Atomic ? FI_WRITE : FI_READ);
-    return handle.remote(RemoteOrder{.to = handle.peer(to),
-                                     .what = what,
-                                     .flags = flags,
-                                     .data = data,
-                                     .pieces = {pieces.data(), operand_pieces},
-                                     .results = {results.data(), operands.results.size()},
-                                     .compares = {compares.data(), operands.compares.size()},
-                                     .remote = {remote.data(), targets.size()},
-                                     .operation = static_cast<std::uint8_t>(operation),
-                                     .datatype = static_cast<std::uint8_t>(datatype),
-                                     .cookie = cookie});
+    const RemoteOrder order{.to = handle.peer(to),
+                            .what = what,
+                            .flags = flags,
+                            .data = data,
+                            .pieces = {pieces.data(), operand_pieces},
+                            .results = {results.data(), operands.results.size()},
+                            .compares = {compares.data(), operands.compares.size()},
+                            .remote = {remote.data(), targets.size()},
+                            .operation = static_cast<std::uint8_t>(operation),
+                            .datatype = static_cast<std::uint8_t>(datatype),
+                            .cookie = cookie};
+    if (when.trigger != nullptr) return handle.defer(order, *when.trigger);
+    return when.triggered ? handle.defer(order) : handle.remote(order);
+}
+
+/// All three calls with flags.
+ssize_t order_message(EndpointHandle& handle, Remote what, const fi_msg_atomic& message,
+                      std::span<const fi_ioc> compares, std::span<const fi_ioc> results,
+                      std::uint64_t flags, const Trigger* trigger = nullptr) noexcept {
+    if (flags & ~(transmit_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
+    if (what != Remote::Atomic) flags &= ~FI_INJECT;
+    return order(handle, what, {{message.msg_iov, message.iov_count}, compares, results},
+                 message.addr, {message.rma_iov, message.rma_iov_count}, message.datatype,
+                 message.op, order_flags(flags), message.data,
+                 {message.context, handle.transmit_completion(flags)},
+                 {trigger, (flags & FI_TRIGGER) != 0});
 }
 
 fi_ioc piece_of(const void* buffer, std::size_t count) noexcept {
@@ -118,12 +140,7 @@ ssize_t write_vector(fid_ep* endpoint, const fi_ioc* pieces, void**, std::size_t
 }
 
 ssize_t write_message(fid_ep* endpoint, const fi_msg_atomic* message, std::uint64_t flags) {
-    EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
-    return order(handle, Remote::Atomic, {{message->msg_iov, message->iov_count}, {}, {}},
-                 message->addr, {message->rma_iov, message->rma_iov_count}, message->datatype,
-                 message->op, order_flags(flags), message->data,
-                 {message->context, handle.transmit_completion(flags)});
+    return order_message(handle_of(endpoint), Remote::Atomic, *message, {}, {}, flags);
 }
 
 ssize_t inject(fid_ep* endpoint, const void* buffer, std::size_t count, fi_addr_t to,
@@ -159,13 +176,8 @@ ssize_t fetch_vector(fid_ep* endpoint, const fi_ioc* pieces, void**, std::size_t
 
 ssize_t fetch_message(fid_ep* endpoint, const fi_msg_atomic* message, fi_ioc* results, void**,
                       std::size_t result_count, std::uint64_t flags) {
-    EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
-    return order(handle, Remote::FetchAtomic,
-                 {{message->msg_iov, message->iov_count}, {}, {results, result_count}},
-                 message->addr, {message->rma_iov, message->rma_iov_count}, message->datatype,
-                 message->op, order_flags(flags & ~FI_INJECT), message->data,
-                 {message->context, handle.transmit_completion(flags)});
+    return order_message(handle_of(endpoint), Remote::FetchAtomic, *message, {},
+                         {results, result_count}, flags);
 }
 
 ssize_t compare(fid_ep* endpoint, const void* buffer, std::size_t count, void*,
@@ -197,26 +209,19 @@ ssize_t compare_vector(fid_ep* endpoint, const fi_ioc* pieces, void**, std::size
 ssize_t compare_message(fid_ep* endpoint, const fi_msg_atomic* message, const fi_ioc* compares,
                         void**, std::size_t compare_count, fi_ioc* results, void**,
                         std::size_t result_count, std::uint64_t flags) {
-    EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
-    return order(handle, Remote::CompareAtomic,
-                 {{message->msg_iov, message->iov_count},
-                  {compares, compare_count},
-                  {results, result_count}},
-                 message->addr, {message->rma_iov, message->rma_iov_count}, message->datatype,
-                 message->op, order_flags(flags & ~FI_INJECT), message->data,
-                 {message->context, handle.transmit_completion(flags)});
-}
-
-template <AtomicUse Use>
-int is_valid(fid_ep*, fi_datatype datatype, fi_op operation, std::size_t* count) {
-    const AtomicSupport support = atomic_support(Use, datatype, operation);
-    if (support.count == 0) return -FI_EOPNOTSUPP;
-    if (count != nullptr) *count = support.count;
-    return 0;
+    return order_message(handle_of(endpoint), Remote::CompareAtomic, *message,
+                         {compares, compare_count}, {results, result_count}, flags);
 }
 
 }  // namespace
+
+ssize_t defer_atomic(EndpointHandle& handle, mvich::Remote what, const fi_msg_atomic& message,
+                     std::span<const fi_ioc> compares, std::span<const fi_ioc> results,
+                     std::uint64_t flags, const Trigger& trigger) {
+    return flags & FI_TRIGGER
+               ? -FI_EBADFLAGS
+               : order_message(handle, what, message, compares, results, flags, &trigger);
+}
 
 AtomicSupport atomic_support(AtomicUse use, fi_datatype datatype, fi_op operation) noexcept {
     if (static_cast<unsigned>(datatype) >= mvich::atomic_types ||
@@ -240,9 +245,9 @@ fi_ops_atomic atomic_operations = {
     .compwrite = compare,
     .compwritev = compare_vector,
     .compwritemsg = compare_message,
-    .writevalid = is_valid<AtomicUse::Plain>,
-    .readwritevalid = is_valid<AtomicUse::Fetch>,
-    .compwritevalid = is_valid<AtomicUse::Compare>,
+    .writevalid = is_valid_atomic<AtomicUse::Plain>,
+    .readwritevalid = is_valid_atomic<AtomicUse::Fetch>,
+    .compwritevalid = is_valid_atomic<AtomicUse::Compare>,
 };
 
 }  // namespace via::ofi

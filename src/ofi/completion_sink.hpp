@@ -3,6 +3,7 @@
 // for endpoints and shared receive contexts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include <rdma/fabric.h>
@@ -22,20 +23,22 @@ class Bound {
     Bound(const Bound&) = delete;
     Bound& operator=(const Bound&) = delete;
     void set(Object* object) noexcept {
-        reset();
-        object_ = object;
-        if (object_ != nullptr) object_->references().add();
+        if (object != nullptr) object->references().add();
+        let_go(object_.exchange(object));
     }
-    void reset() noexcept {
-        if (object_ != nullptr) object_->references().remove();
-        object_ = nullptr;
+    void reset() noexcept { let_go(release()); }
+    /// Nobody finds it here any more. It is the caller's to let go of.
+    [[nodiscard]] Object* release() noexcept { return object_.exchange(nullptr); }
+    static void let_go(Object* object) noexcept {
+        if (object != nullptr) object->references().remove();
     }
-    [[nodiscard]] Object* get() const noexcept { return object_; }
-    Object* operator->() const noexcept { return object_; }
-    explicit operator bool() const noexcept { return object_ != nullptr; }
+    [[nodiscard]] Object* get() const noexcept { return object_.load(std::memory_order_acquire); }
+    Object* operator->() const noexcept { return get(); }
+    explicit operator bool() const noexcept { return get() != nullptr; }
 
   private:
-    Object* object_ = nullptr;
+    /// Contexts of scalable endpoints, and counters, are bound to what is in use already.
+    std::atomic<Object*> object_{nullptr};
 };
 
 // The flags of a cookie are those that the entry will have, and FI_COMPLETION: without it there is

@@ -8,6 +8,7 @@
 #include "ofi/domain.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/stubs.hpp"
+#include "ofi/trigger_queue.hpp"
 
 namespace via::ofi {
 namespace {
@@ -40,41 +41,52 @@ int Counter::open(fid_domain* domain, fi_cntr_attr* attributes, fid_cntr** count
 
 std::uint64_t Counter::read(fid_cntr* counter) {
     Counter& self = counter_of(counter);
-    self.domain_.progress();
+    self.make_progress();
     return self.value();
 }
 
 std::uint64_t Counter::read_errors(fid_cntr* counter) {
     Counter& self = counter_of(counter);
-    self.domain_.progress();
+    self.make_progress();
     return self.errors_.load(std::memory_order_acquire);
 }
 
+void Counter::trip() noexcept {
+    if (TriggerQueue* const triggers = domain_.existing_triggers()) triggers->reached(*this);
+}
+
+bool Counter::make_progress() {
+    const bool moved = domain_.progress();
+    if (TriggerQueue* const triggers = domain_.existing_triggers()) triggers->start_due();
+    return moved;
+}
+
 void Counter::changed_by_program() noexcept {
-    wait_object().signal_if_wanted();
     domain_.device().wake();
+    if (TriggerQueue* const triggers = domain_.existing_triggers()) triggers->start_due();
 }
 
 int Counter::add_value(fid_cntr* counter, std::uint64_t value) {
-    counter_of(counter).value_.fetch_add(value);
+    counter_of(counter).add(value);
     counter_of(counter).changed_by_program();
     return 0;
 }
 
 int Counter::set_value(fid_cntr* counter, std::uint64_t value) {
-    counter_of(counter).value_.store(value);
+    counter_of(counter).set(value);
     counter_of(counter).changed_by_program();
     return 0;
 }
 
 int Counter::add_error_value(fid_cntr* counter, std::uint64_t value) {
-    counter_of(counter).errors_.fetch_add(value);
+    counter_of(counter).add_error(value);
     counter_of(counter).changed_by_program();
     return 0;
 }
 
 int Counter::set_error_value(fid_cntr* counter, std::uint64_t value) {
     counter_of(counter).errors_.store(value);
+    counter_of(counter).changed();
     counter_of(counter).changed_by_program();
     return 0;
 }
@@ -89,7 +101,7 @@ int Counter::wait(fid_cntr* counter, std::uint64_t threshold, int timeout) {
         const std::uint64_t seen = self.domain_.device().tidings();
         if (self.value() >= threshold) return 0;
         if (self.errors_.load(std::memory_order_acquire) != errors) return -FI_EAVAIL;
-        if (self.domain_.progress()) continue;
+        if (self.make_progress()) continue;
         if (deadline.expired()) return -FI_ETIMEDOUT;
         if (self.wait_object().kind() == FI_WAIT_YIELD)
             sched_yield();
@@ -109,11 +121,14 @@ void Counter::prepare_to_sleep() {
 }
 
 void Counter::progress() {
-    domain_.progress();
+    make_progress();
 }
 
 int Counter::close(struct fid* fid) {
     auto* self = &static_cast<Counter&>(*reinterpret_cast<fid_cntr*>(fid));
+    if (self->references().any())
+        if (TriggerQueue* const triggers = self->domain_.existing_triggers())
+            triggers->let_finish();
     if (self->references().any()) return -FI_EBUSY;
     delete self;
     return 0;

@@ -22,16 +22,26 @@ class Counter final : public fid_cntr, public Waitable {
                     void* context);
 
     void add(std::uint64_t count) noexcept {
-        value_.fetch_add(count, std::memory_order_release);
-        wait_object().signal_if_wanted();
+        value_.fetch_add(count);
+        changed();
     }
     void add_error(std::uint64_t count) noexcept {
-        errors_.fetch_add(count, std::memory_order_release);
-        wait_object().signal_if_wanted();
+        errors_.fetch_add(count);
+        changed();
+    }
+    void set(std::uint64_t value) noexcept {
+        value_.store(value);
+        changed();
     }
     [[nodiscard]] std::uint64_t value() const noexcept {
         return value_.load(std::memory_order_acquire);
     }
+    /// What triggers look at.
+    [[nodiscard]] std::uint64_t all() const noexcept { return value_.load() + errors_.load(); }
+    /// The domain's trigger queue hears of it when all() is that or more.
+    static constexpr std::uint64_t never = ~0ULL;
+    void trip_at(std::uint64_t threshold) noexcept { trip_at_.store(threshold); }
+    [[nodiscard]] Domain& domain() noexcept { return domain_; }
 
     [[nodiscard]] bool ready() override;
     void prepare_to_sleep() override;
@@ -39,8 +49,16 @@ class Counter final : public fid_cntr, public Waitable {
 
   private:
     Counter(Domain& domain, void* context);
+    void changed() noexcept {
+        wait_object().signal_if_wanted();
+        if (all() >= trip_at_.load()) [[unlikely]]
+            trip();
+    }
+    /// Orders wait for what it is now.
+    [[gnu::noinline]] void trip() noexcept;
     /// The program changed it: whoever sleeps on it looks again.
     void changed_by_program() noexcept;
+    bool make_progress();
 
     static std::uint64_t read(fid_cntr* counter);
     static std::uint64_t read_errors(fid_cntr* counter);
@@ -59,6 +77,7 @@ class Counter final : public fid_cntr, public Waitable {
     Reference domain_reference_;
     std::atomic<std::uint64_t> value_{0};
     std::atomic<std::uint64_t> errors_{0};
+    std::atomic<std::uint64_t> trip_at_{never};
     std::atomic<std::uint64_t> last_told_{0};  ///< value + errors when ready() last said yes
 };
 

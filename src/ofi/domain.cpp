@@ -9,6 +9,7 @@
 #include "ofi/atomic_ops.hpp"
 #include "ofi/completion_queue.hpp"
 #include "ofi/counter.hpp"
+#include "ofi/deferred_work.hpp"
 #include "ofi/endpoint.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/event_queue.hpp"
@@ -16,8 +17,10 @@
 #include "ofi/memory_region.hpp"
 #include "ofi/poll_set.hpp"
 #include "ofi/provider.hpp"
+#include "ofi/scalable_endpoint.hpp"
 #include "ofi/shared_context.hpp"
 #include "ofi/stubs.hpp"
+#include "ofi/trigger_queue.hpp"
 
 namespace via::ofi {
 
@@ -52,6 +55,15 @@ int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* c
             new Domain(static_cast<Fabric&>(*fabric), *info, std::move(device).value(), context);
         return 0;
     });
+}
+
+TriggerQueue& Domain::triggers() {
+    const std::lock_guard guard(triggers_mutex_);
+    if (!triggers_) {
+        triggers_ = std::make_unique<TriggerQueue>(*this);
+        existing_triggers_.store(triggers_.get(), std::memory_order_release);
+    }
+    return *triggers_;
 }
 
 void Domain::add_counting(MemoryRegion& region) {
@@ -90,7 +102,8 @@ int Domain::bind(struct fid* fid, struct fid* what, std::uint64_t) {
 }
 
 /// Raw keys are plain keys: nothing is mapped.
-int Domain::control(struct fid*, int command, void* argument) {
+int Domain::control(struct fid* fid, int command, void* argument) {
+    auto* self = &static_cast<Domain&>(*reinterpret_cast<fid_domain*>(fid));
     switch (command) {
         case FI_MAP_RAW_MR: {
             const auto& map = *static_cast<struct fi_mr_map_raw*>(argument);
@@ -100,6 +113,12 @@ int Domain::control(struct fid*, int command, void* argument) {
         }
         case FI_UNMAP_KEY:
             return 0;
+        case FI_QUEUE_WORK:
+            return queue_work(*self, static_cast<const fi_deferred_work*>(argument));
+        case FI_CANCEL_WORK:
+            return cancel_work(*self, static_cast<const fi_deferred_work*>(argument));
+        case FI_FLUSH_WORK:
+            return flush_work(*self, static_cast<const struct fid*>(argument));
         default:
             return -FI_ENOSYS;
     }
@@ -132,7 +151,7 @@ fi_ops_domain Domain::operations = {
     .av_open = AddressVector::open,
     .cq_open = CompletionQueue::open,
     .endpoint = Endpoint::open,
-    .scalable_ep = not_supported,
+    .scalable_ep = ScalableEndpoint::open,
     .cntr_open = Counter::open,
     .poll_open = PollSet::open,
     .stx_ctx = SharedTransmitContext::open,

@@ -20,6 +20,7 @@ namespace via::ofi {
 class EventQueue;
 class Fabric;
 class MemoryRegion;
+class TriggerQueue;
 
 class Domain final : public fid_domain {
   public:
@@ -38,6 +39,13 @@ class Domain final : public fid_domain {
     [[nodiscard]] EventQueue* event_queue() const noexcept { return event_queue_; }
 
     bool progress() { return device_->progress(); }
+
+    /// Orders that wait for counters. Made when first asked for; can throw std::bad_alloc.
+    [[nodiscard]] TriggerQueue& triggers();
+    /// Null: nothing has ever waited.
+    [[nodiscard]] TriggerQueue* existing_triggers() const noexcept {
+        return existing_triggers_.load(std::memory_order_acquire);
+    }
 
     /// Regions that count what peers do with them.
     void add_counting(MemoryRegion& region);
@@ -69,6 +77,9 @@ class Domain final : public fid_domain {
     std::mutex counting_mutex_;
     std::unordered_map<std::uint64_t, MemoryRegion*> counting_;
     std::atomic<bool> anything_counts_{false};
+    std::mutex triggers_mutex_;
+    std::unique_ptr<TriggerQueue> triggers_;
+    std::atomic<TriggerQueue*> existing_triggers_{nullptr};
 };
 
 }  // namespace via::ofi

@@ -4,20 +4,24 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_collective.h>
 
+#include "ofi/absent_ops.hpp"
 #include "ofi/address.hpp"
 #include "ofi/address_vector.hpp"
+#include "ofi/addressed_ops.hpp"
 #include "ofi/atomic_ops.hpp"
 #include "ofi/connection_manager.hpp"
 #include "ofi/domain.hpp"
 #include "ofi/event_queue.hpp"
 #include "ofi/info.hpp"
 #include "ofi/message_ops.hpp"
+#include "ofi/named_addresses.hpp"
 #include "ofi/passive_endpoint.hpp"
 #include "ofi/provider.hpp"
 #include "ofi/rma_ops.hpp"
 #include "ofi/shared_context.hpp"
 #include "ofi/stubs.hpp"
 #include "ofi/tagged_ops.hpp"
+#include "ofi/trigger_queue.hpp"
 
 namespace via::ofi {
 namespace {
@@ -53,10 +57,24 @@ EndpointHandle::EndpointHandle(Endpoint& owner, std::uint64_t transmit_operation
     rma = &rma_operations;
     atomic = &atomic_operations;
     collective = &no_collectives;
+    if (!owner.is_datagram()) return;
+    tagged = &no_tagged;
+    rma = &no_rma;
+    atomic = &no_atomics;
 }
 
 void EndpointHandle::settle() noexcept {
-    wire = endpoint->wire();
+    const bool straight =
+        !endpoint->is_datagram() && !((transmit_flags | receive_flags) & FI_TRIGGER);
+    wire = straight ? endpoint->wire() : nullptr;
+    if (!endpoint->has_plain_vector()) {
+        msg = &addressed_messages;
+        if (!endpoint->is_datagram()) {
+            tagged = &addressed_tagged;
+            rma = &addressed_rma;
+            atomic = &addressed_atomics;
+        }
+    }
     inject_limit = mvich::Device::limits().inject_bytes;
     cm = endpoint->connection() != nullptr ? &connected_operations : &name_operations;
     always_completes_transmit = endpoint->selective_transmit() ? 0 : FI_COMPLETION;
@@ -77,6 +95,99 @@ void EndpointHandle::settle() noexcept {
                      : mvich::any_peer;
 }
 
+/// Datagrams have a longest length; of a handle with FI_TRIGGER all operations wait.
+ssize_t EndpointHandle::send_otherwise(const mvich::SendOrder& order) noexcept {
+    mvich::Endpoint* const way = endpoint->wire();
+    if (way == nullptr) return -FI_EOPBADSTATE;
+    if (transmit_flags & FI_TRIGGER) return defer(order);
+    if (!endpoint->is_datagram()) return send_on(*way, order);
+    std::size_t room = max_datagram_bytes;
+    for (const iovec& piece : order.pieces) {
+        if (piece.iov_len > room) return -FI_EMSGSIZE;
+        room -= piece.iov_len;
+    }
+    return send_on(*way, order);
+}
+
+ssize_t EndpointHandle::receive_otherwise(const mvich::ReceiveOrder& order) noexcept {
+    mvich::Endpoint* const way = endpoint->wire();
+    if (way == nullptr) return -FI_EOPBADSTATE;
+    return receive_flags & FI_TRIGGER ? defer(order) : refusal(way->receive(order));
+}
+
+ssize_t EndpointHandle::remote_otherwise(const mvich::RemoteOrder& order) noexcept {
+    mvich::Endpoint* const way = endpoint->wire();
+    if (way == nullptr) return -FI_EOPBADSTATE;
+    return transmit_flags & FI_TRIGGER ? defer(order) : remote_on(*way, order);
+}
+
+fi_addr_t EndpointHandle::destination_number(fi_addr_t number) const noexcept {
+    const fi_addr_t meant = rotated(number, endpoint->context_bits_);
+    if (endpoint->source_)
+        endpoint->source_->follow_for(static_cast<mvich::Peer>(meant) >> endpoint->context_bits_);
+    return meant;
+}
+
+/// Whichever context it comes from.
+fi_addr_t EndpointHandle::source_number(fi_addr_t number) const noexcept {
+    if (number == FI_ADDR_UNSPEC) return number;
+    if (endpoint->source_) endpoint->source_->follow_for(static_cast<mvich::Peer>(number));
+    return number << endpoint->context_bits_;
+}
+
+int EndpointHandle::may_defer(const Trigger& trigger) const noexcept {
+    if (endpoint->wire() == nullptr) return -FI_EOPBADSTATE;
+    if (!(endpoint->caps() & FI_TRIGGER)) return -FI_EBADFLAGS;
+    return &trigger.counter->domain() == &endpoint->domain() ? 0 : -FI_EINVAL;
+}
+
+ssize_t EndpointHandle::defer(const mvich::SendOrder& order, const Trigger& trigger) noexcept {
+    return guarded([&]() -> ssize_t {
+        if (const int error = may_defer(trigger)) return error;
+        if (order.pieces.size() > mvich::Device::limits().max_pieces) return -FI_EINVAL;
+        if (too_long(order.flags, order.pieces)) return -FI_EMSGSIZE;
+        endpoint->domain().triggers().add(trigger, *endpoint, order);
+        return 0;
+    });
+}
+
+ssize_t EndpointHandle::defer(const mvich::ReceiveOrder& order, const Trigger& trigger) noexcept {
+    return guarded([&]() -> ssize_t {
+        if (const int error = may_defer(trigger)) return error;
+        if (order.pieces.size() > mvich::Device::limits().max_pieces) return -FI_EINVAL;
+        endpoint->domain().triggers().add(trigger, *endpoint, order);
+        return 0;
+    });
+}
+
+ssize_t EndpointHandle::defer(const mvich::RemoteOrder& order, const Trigger& trigger) noexcept {
+    return guarded([&]() -> ssize_t {
+        if (const int error = may_defer(trigger)) return error;
+        if (order.pieces.size() > mvich::Device::limits().max_pieces) return -FI_EINVAL;
+        if (too_long(order.flags, order.pieces)) return -FI_EMSGSIZE;
+        endpoint->domain().triggers().add(trigger, *endpoint, order);
+        return 0;
+    });
+}
+
+ssize_t EndpointHandle::defer(const mvich::SendOrder& order) noexcept {
+    Trigger trigger;
+    const int error = read_trigger(order.cookie.context, trigger);
+    return error != 0 ? error : defer(order, trigger);
+}
+
+ssize_t EndpointHandle::defer(const mvich::ReceiveOrder& order) noexcept {
+    Trigger trigger;
+    const int error = read_trigger(order.cookie.context, trigger);
+    return error != 0 ? error : defer(order, trigger);
+}
+
+ssize_t EndpointHandle::defer(const mvich::RemoteOrder& order) noexcept {
+    Trigger trigger;
+    const int error = read_trigger(order.cookie.context, trigger);
+    return error != 0 ? error : defer(order, trigger);
+}
+
 Endpoint::Endpoint(Domain& domain, const fi_info& info, void* context)
     : domain_(domain),
       domain_reference_(&domain.references()),
@@ -94,8 +205,11 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* context)
 }
 
 Endpoint::~Endpoint() {
-    closing_.store(true, std::memory_order_relaxed);
+    if (TriggerQueue* const triggers = domain_.existing_triggers()) triggers->forget(*this);
+    closing_.store(true);
+    look_twice();
     wire_.reset();
+    if (TriggerQueue* const triggers = domain_.existing_triggers()) triggers->forget(*this);
     if (events_) {
         events_->forget(&handle_.fid);
         events_->unwatch(domain_.shared_device());
@@ -106,7 +220,7 @@ int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* c
     return guarded([&] {
         if (info == nullptr || info->ep_attr == nullptr) return -FI_EINVAL;
         const fi_ep_type type = info->ep_attr->type;
-        if (type != FI_EP_RDM && type != FI_EP_MSG) return -FI_ENOSYS;
+        if (type != FI_EP_RDM && type != FI_EP_MSG && type != FI_EP_DGRAM) return -FI_ENOSYS;
         auto& owner = static_cast<Domain&>(*domain);
         std::unique_ptr<Endpoint> made(new Endpoint(owner, *info, context));
         if (type == FI_EP_MSG) {
@@ -125,9 +239,7 @@ int Endpoint::open_with_flags(fid_domain* domain, fi_info* info, fid_ep** endpoi
     return flags != 0 ? -FI_ENOSYS : open(domain, info, endpoint, context);
 }
 
-void Endpoint::done(const mvich::Completion& completion) {
-    if (closing_.load(std::memory_order_relaxed)) [[unlikely]]
-        return;
+void Endpoint::tell(const mvich::Completion& completion) {
     switch (completion.what) {
         case mvich::Happened::Received:
             note(receive_queue_.get(), receives_.get(), completion);
@@ -157,22 +269,40 @@ void Endpoint::done(const mvich::Completion& completion) {
     }
 }
 
+void Endpoint::done(const mvich::Completion& completion) {
+    if (looks_twice_.load(std::memory_order_relaxed)) [[unlikely]]
+        hear_with_care(completion);
+    else
+        tell(completion);
+}
+
+void Endpoint::hear_with_care(mvich::Completion completion) {
+    if (closing_.load()) return;
+    if ((completion.cookie.flags & FI_TRIGGER) && !domain_.triggers().finished(completion)) return;
+    completion.source = shown_number(completion.source);
+    tell(completion);
+}
+
 int Endpoint::enable() {
     if (wire_) return 0;
-    if (type_ == FI_EP_RDM && book_ == nullptr) return -FI_ENOAV;
+    if (type_ != FI_EP_MSG && book_ == nullptr) return -FI_ENOAV;
     if (type_ == FI_EP_MSG && !events_) return -FI_ENOEQ;
     const bool transmits = (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;
     const bool receives = (caps_ & FI_RECV) != 0;
     if ((transmits && !transmit_queue_ && !sends_ && !reads_ && !writes_) ||
         (receives && !receive_queue_ && !receives_ && !transmit_queue_))
         return -FI_ENOCQ;
+    return make_wire();
+}
+
+int Endpoint::make_wire() {
     mvich::Device::EndpointOptions options;
     options.name = name_;
     options.book = book_;
     options.listener = this;
     if (shared_receives_) {
         options.receives = shared_receives_->queue();
-        shared_receives_->serve(receive_queue_.get(), receives_.get());
+        shared_receives_->serve(receive_queue_.get(), receives_.get(), context_bits_);
     }
     auto made = domain_.device().create_endpoint(options);
     if (!made) {
@@ -185,6 +315,34 @@ int Endpoint::enable() {
     if (connection_) wire_->listen_for_words(connection_.get());
     handle_.settle();
     return 0;
+}
+
+void Endpoint::take_vector(const AddressVector& vector) {
+    book_ = vector.book();
+    source_ = vector.source();
+    context_bits_ = book_->context_bits();
+    if (context_bits_ != 0) look_twice();
+}
+
+template <class Object>
+void Endpoint::unbind(Bound<Object>& bound) noexcept {
+    Object* const released = bound.release();
+    // Who tells it something at this moment holds the device's lock, as this call does for a
+    // moment.
+    if (released != nullptr && wire_) (void)wire_->orders_under_way();
+    Bound<Object>::let_go(released);
+}
+
+void Endpoint::unbind_transmit() noexcept {
+    unbind(transmit_queue_);
+    for (Bound<Counter>* counter : {&sends_, &reads_, &writes_})
+        unbind(*counter);
+}
+
+void Endpoint::unbind_receive() noexcept {
+    unbind(receive_queue_);
+    for (Bound<Counter>* counter : {&receives_, &remote_reads_, &remote_writes_})
+        unbind(*counter);
 }
 
 mvich::HostPort Endpoint::name() const noexcept {
@@ -232,8 +390,8 @@ int Endpoint::bind(struct fid* fid, struct fid* what, std::uint64_t flags) {
         if (self.wire_ && what->fclass != FI_CLASS_CNTR) return -FI_EOPBADSTATE;
         switch (what->fclass) {
             case FI_CLASS_AV:
-                if (self.type_ != FI_EP_RDM) return -FI_EINVAL;
-                self.book_ = static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(what)).book();
+                if (self.type_ == FI_EP_MSG) return -FI_EINVAL;
+                self.take_vector(static_cast<AddressVector&>(*reinterpret_cast<fid_av*>(what)));
                 return 0;
             case FI_CLASS_CQ:
                 return self.bind_queue(
@@ -326,8 +484,11 @@ int Endpoint::control(struct fid* fid, int command, void* argument) {
 }
 
 ssize_t Endpoint::cancel(struct fid* fid, void* context) {
-    mvich::Endpoint* const wire = handle_of(fid).wire;
+    mvich::Endpoint* const wire = handle_of(fid).endpoint->wire();
     if (wire == nullptr) return -FI_EOPBADSTATE;
+    Endpoint& self = *handle_of(fid).endpoint;
+    TriggerQueue* const triggers = self.domain_.existing_triggers();
+    if (triggers != nullptr && triggers->cancel(self, context)) return 0;
     return wire->cancel(context) ? 0 : -FI_ENOENT;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoints, connectionless (FI_EP_RDM) and connected (FI_EP_MSG), and the handles that programs
-// have of them.
+// Endpoints, connectionless (FI_EP_RDM, FI_EP_DGRAM) and connected (FI_EP_MSG), and the handles
+// that programs have of them.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,11 @@ class Connection;
 class Domain;
 class Endpoint;
 class EventQueue;
+class NamedAddresses;
+class ScalableEndpoint;
 class SharedReceiveContext;
 class SharedTransmitContext;
+struct Trigger;
 
 /// What a program has in its hands: the endpoint itself or an alias of it. Knows what its
 /// operations do when nothing else is said, so that the common calls have nothing to work out.
@@ -61,9 +64,21 @@ class EndpointHandle : public fid_ep {
     inline ssize_t remote(const mvich::RemoteOrder& order) noexcept;
     inline ssize_t receive(const mvich::ReceiveOrder& order) noexcept;
 
+    /// Until the counter that its context names has reached a value (FI_TRIGGER).
+    [[nodiscard]] ssize_t defer(const mvich::SendOrder& order) noexcept;
+    // The book's numbers for those of a vector that is not plain, for peer() and source().
+    [[nodiscard]] fi_addr_t destination_number(fi_addr_t number) const noexcept;
+    [[nodiscard]] fi_addr_t source_number(fi_addr_t number) const noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::ReceiveOrder& order) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::RemoteOrder& order) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::SendOrder& order, const Trigger& trigger) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::ReceiveOrder& order, const Trigger& trigger) noexcept;
+    [[nodiscard]] ssize_t defer(const mvich::RemoteOrder& order, const Trigger& trigger) noexcept;
+
     Endpoint* endpoint;
-    mvich::Endpoint* wire = nullptr;  ///< null until the endpoint is enabled
-    std::uint64_t transmit_flags;     ///< as the program gave them
+    /// Null until the endpoint is enabled, and where orders need a second look.
+    mvich::Endpoint* wire = nullptr;
+    std::uint64_t transmit_flags;  ///< as the program gave them
     std::uint64_t receive_flags;
     // From them, for calls without flags: of orders, and FI_COMPLETION or nothing for cookies.
     std::uint32_t send_order = 0;
@@ -77,6 +92,15 @@ class EndpointHandle : public fid_ep {
     std::uint64_t always_completes_receive = FI_COMPLETION;
     mvich::Peer peer_mask = 0xFFFFFFFF;   ///< connected endpoints have one peer, number 0
     mvich::Peer any_source = 0xFFFFFFFF;  ///< 0 if receives heed their source
+
+  private:
+    inline ssize_t send_on(mvich::Endpoint& way, const mvich::SendOrder& order) noexcept;
+    inline ssize_t remote_on(mvich::Endpoint& way, const mvich::RemoteOrder& order) noexcept;
+    // What does not go straight to the wire.
+    [[nodiscard]] ssize_t send_otherwise(const mvich::SendOrder& order) noexcept;
+    [[nodiscard]] ssize_t receive_otherwise(const mvich::ReceiveOrder& order) noexcept;
+    [[nodiscard]] ssize_t remote_otherwise(const mvich::RemoteOrder& order) noexcept;
+    [[nodiscard]] int may_defer(const Trigger& trigger) const noexcept;
 };
 
 /// Order flags for libfabric's operation flags.
@@ -101,17 +125,32 @@ class Endpoint final : public mvich::Listener {
     /// A transmit operation that was done when its call returned.
     void transmitted(const mvich::Cookie& cookie) noexcept {
         if (Counter* const counter = transmit_counter(cookie.flags)) counter->add(1);
-        if ((cookie.flags & FI_COMPLETION) && transmit_queue_)
-            transmit_queue_->add([&](CompletionQueue::Entry& entry) {
+        if (!(cookie.flags & FI_COMPLETION)) return;
+        if (CompletionQueue* const queue = transmit_queue_.get())
+            queue->add([&](CompletionQueue::Entry& entry) {
                 entry = {.context = cookie.context, .flags = cookie.flags & ~FI_COMPLETION};
             });
     }
+    /// What it hears is not to be taken as it is: there is work among it.
+    void look_twice() noexcept { looks_twice_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool shares_receives() const noexcept {
+        return static_cast<bool>(shared_receives_);
+    }
     /// A peek that found something (or not), told as a receive would be.
-    void peeked(const mvich::Completion& completion) {
+    void peeked(mvich::Completion completion) {
+        completion.source = shown_number(completion.source);
         note(receive_queue_.get(), nullptr, completion);
+    }
+    /// The vector's number for the book's.
+    [[nodiscard]] mvich::Peer shown_number(mvich::Peer peer) const noexcept {
+        return peer >= mvich::unknown_peer ? peer : peer >> context_bits_;
     }
 
     [[nodiscard]] int enable();
+    /// Has the vector numbers that are to be looked at before they are used?
+    [[nodiscard]] bool has_plain_vector() const noexcept {
+        return context_bits_ == 0 && source_ == nullptr;
+    }
     [[nodiscard]] bool is_enabled() const noexcept { return wire_ != nullptr; }
 
     [[nodiscard]] EndpointHandle& handle() noexcept { return handle_; }
@@ -123,6 +162,7 @@ class Endpoint final : public mvich::Listener {
     [[nodiscard]] std::uint32_t address_format() const noexcept { return address_format_; }
     [[nodiscard]] mvich::HostPort name() const noexcept;
     [[nodiscard]] bool set_name(const mvich::HostPort& name) noexcept;
+    [[nodiscard]] bool is_datagram() const noexcept { return type_ == FI_EP_DGRAM; }
     [[nodiscard]] std::uint64_t caps() const noexcept { return caps_; }
     [[nodiscard]] bool counts_sends() const noexcept { return static_cast<bool>(sends_); }
     [[nodiscard]] std::size_t least_free() const noexcept { return least_free_; }
@@ -132,11 +172,20 @@ class Endpoint final : public mvich::Listener {
   private:
     Endpoint(Domain& domain, const fi_info& info, void* context);
 
+    [[gnu::always_inline]] inline void tell(const mvich::Completion& completion);
+    [[gnu::noinline]] void hear_with_care(mvich::Completion completion);
     [[nodiscard]] Counter* transmit_counter(std::uint64_t flags) const noexcept {
         if (flags & FI_SEND) return sends_.get();
         if (flags & FI_WRITE) return writes_.get();
         return reads_.get();
     }
+    [[nodiscard]] int make_wire();
+    void take_vector(const AddressVector& vector);
+    // Of a context that is closed while the wire goes on.
+    void unbind_transmit() noexcept;
+    void unbind_receive() noexcept;
+    template <class Object>
+    void unbind(Bound<Object>& bound) noexcept;
     [[nodiscard]] int bind_queue(CompletionQueue& queue, std::uint64_t flags);
     [[nodiscard]] int bind_counter(Counter& counter, std::uint64_t flags);
 
@@ -152,6 +201,7 @@ class Endpoint final : public mvich::Listener {
     static int make_alias(EndpointHandle& handle, const struct fi_alias& alias);
 
     friend class EndpointHandle;
+    friend class ScalableEndpoint;
     static fi_ops object_operations;
     static fi_ops_ep operations;
 
@@ -170,6 +220,8 @@ class Endpoint final : public mvich::Listener {
     EndpointHandle handle_;
 
     std::shared_ptr<mvich::AddressBook> book_;
+    std::shared_ptr<NamedAddresses> source_;  ///< of the book, if it is a copy
+    unsigned context_bits_ = 0;               ///< of its numbers
     Bound<CompletionQueue> transmit_queue_;
     Bound<CompletionQueue> receive_queue_;
     Bound<Counter> sends_, receives_, reads_, writes_, remote_reads_, remote_writes_;
@@ -179,15 +231,21 @@ class Endpoint final : public mvich::Listener {
 
     std::unique_ptr<Connection> connection_;  ///< of FI_EP_MSG
     std::unique_ptr<mvich::Endpoint> wire_;
+    /// Is being closed, hears of deferred work, or has numbers that programs do not know.
+    std::atomic<bool> looks_twice_{false};
     std::atomic<bool> closing_{false};
 };
 
 ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return send_otherwise(order);
+    return send_on(*wire, order);
+}
+
+ssize_t EndpointHandle::send_on(mvich::Endpoint& way, const mvich::SendOrder& order) noexcept {
     if (too_long(order.flags, order.pieces)) [[unlikely]]
         return -FI_EMSGSIZE;
-    const mvich::Posted posted = wire->send(order);
+    const mvich::Posted posted = way.send(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
     endpoint->transmitted(order.cookie);
@@ -196,10 +254,14 @@ ssize_t EndpointHandle::send(const mvich::SendOrder& order) noexcept {
 
 ssize_t EndpointHandle::remote(const mvich::RemoteOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return remote_otherwise(order);
+    return remote_on(*wire, order);
+}
+
+ssize_t EndpointHandle::remote_on(mvich::Endpoint& way, const mvich::RemoteOrder& order) noexcept {
     if (too_long(order.flags, order.pieces)) [[unlikely]]
         return -FI_EMSGSIZE;
-    const mvich::Posted posted = wire->remote(order);
+    const mvich::Posted posted = way.remote(order);
     if (posted == mvich::Posted::UnderWay) return 0;
     if (posted != mvich::Posted::Done) return refusal(posted);
     endpoint->transmitted(order.cookie);
@@ -208,7 +270,7 @@ ssize_t EndpointHandle::remote(const mvich::RemoteOrder& order) noexcept {
 
 ssize_t EndpointHandle::receive(const mvich::ReceiveOrder& order) noexcept {
     if (wire == nullptr) [[unlikely]]
-        return -FI_EOPBADSTATE;
+        return receive_otherwise(order);
     return refusal(wire->receive(order));
 }
 

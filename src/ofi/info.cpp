@@ -29,6 +29,13 @@ constexpr std::uint64_t reach_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr std::uint64_t free_caps = FI_MULTI_RECV | FI_RMA_EVENT | FI_FENCE | reach_caps;
 /// Of connectionless endpoints, and only when asked for: fi_recv then heeds its source.
 constexpr std::uint64_t peer_caps = FI_DIRECTED_RECV | FI_SOURCE;
+constexpr std::uint64_t vector_caps = FI_SHARED_AV;
+/// Of FI_EP_RDM. Not offered before a program asks: MPI libraries that see several contexts use
+/// them, and gain nothing, since the threads of a process share the device.
+constexpr std::uint64_t scalable_caps = FI_NAMED_RX_CTX;
+
+/// Of both kinds of reliable endpoints. Counters that nobody waits for pay nothing for it.
+constexpr std::uint64_t trigger_caps = FI_TRIGGER;
 
 constexpr std::uint64_t transmit_only = FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
 constexpr std::uint64_t receive_only = FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
@@ -52,8 +59,16 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+/// Of them, those that endpoints of a type can have.
+std::uint64_t free_caps_of(fi_ep_type type) noexcept {
+    return type == FI_EP_DGRAM ? FI_MULTI_RECV | reach_caps : free_caps;
+}
+
 std::uint64_t caps_of(fi_ep_type type) noexcept {
-    return primary_caps | direction_caps | free_caps | (type == FI_EP_RDM ? peer_caps : 0);
+    if (type == FI_EP_DGRAM)
+        return FI_MSG | FI_SEND | FI_RECV | peer_caps | vector_caps | free_caps_of(type);
+    return primary_caps | direction_caps | free_caps | trigger_caps |
+           (type == FI_EP_RDM ? peer_caps | vector_caps | scalable_caps : 0);
 }
 
 /// Which directions the primary caps mean when none is named.
@@ -66,8 +81,8 @@ std::uint64_t implied_directions(std::uint64_t primary) noexcept {
 }
 
 std::uint64_t granted_caps(fi_ep_type type, const fi_info* hints) noexcept {
-    if (hints == nullptr || hints->caps == 0) return caps_of(type);
-    std::uint64_t caps = hints->caps | free_caps;
+    if (hints == nullptr || hints->caps == 0) return caps_of(type) & ~scalable_caps;
+    std::uint64_t caps = hints->caps | free_caps_of(type);
     const std::uint64_t primary = hints->caps & primary_caps;
     const std::uint64_t implied = implied_directions(primary);
     // Directions of one kind of operation do not name those of the other.
@@ -76,11 +91,22 @@ std::uint64_t granted_caps(fi_ep_type type, const fi_info* hints) noexcept {
     return caps;
 }
 
+/// Does a program ask for endpoints with several contexts?
+bool wants_scalable(const fi_info* hints) noexcept {
+    if (hints == nullptr) return false;
+    const auto several = [](std::size_t count) { return count > 1 && count != FI_SHARED_CONTEXT; };
+    return (hints->caps & scalable_caps) != 0 ||
+           (hints->ep_attr != nullptr &&
+            (several(hints->ep_attr->tx_ctx_cnt) || several(hints->ep_attr->rx_ctx_cnt))) ||
+           (hints->domain_attr != nullptr &&
+            (hints->domain_attr->max_ep_tx_ctx > 1 || hints->domain_attr->max_ep_rx_ctx > 1));
+}
+
 char* duplicate(const std::string& text) {
     return strdup(text.c_str());
 }
 
-Info make_info(fi_ep_type type) {
+Info make_info(fi_ep_type type, bool scalable) {
     Info info(fi_allocinfo());
     if (!info) throw std::bad_alloc();
     const mvich::Device::Limits& limits = mvich::Device::limits();
@@ -125,15 +151,21 @@ Info make_info(fi_ep_type type) {
     domain.ep_cnt = many;
     domain.tx_ctx_cnt = many;
     domain.rx_ctx_cnt = many;
-    domain.max_ep_tx_ctx = 1;
-    domain.max_ep_rx_ctx = 1;
+    domain.max_ep_tx_ctx = scalable ? max_contexts : 1;
+    domain.max_ep_rx_ctx = scalable ? max_contexts : 1;
     domain.max_ep_stx_ctx = 1;
     domain.max_ep_srx_ctx = 1;
     domain.cntr_cnt = many;
     domain.mr_iov_limit = max_region_pieces;
-    domain.caps = reach_caps;
+    domain.caps = reach_caps | (type != FI_EP_MSG ? vector_caps : 0);
     domain.max_err_data = max_connection_data;
     domain.mr_cnt = many;
+
+    if (type == FI_EP_DGRAM) {
+        endpoint.max_msg_size = max_datagram_bytes;
+        transmit.inject_size = std::min(transmit.inject_size, max_datagram_bytes);
+        transmit.rma_iov_limit = 0;
+    }
 
     info->fabric_attr->name = duplicate("via");
     return info;
@@ -141,8 +173,8 @@ Info make_info(fi_ep_type type) {
 
 void set_caps(fi_info& info, std::uint64_t caps) noexcept {
     info.caps = caps;
-    info.tx_attr->caps = caps & (primary_caps | transmit_only);
-    info.rx_attr->caps = caps & (primary_caps | receive_only);
+    info.tx_attr->caps = caps & (primary_caps | transmit_only | trigger_caps | scalable_caps);
+    info.rx_attr->caps = caps & (primary_caps | receive_only | trigger_caps | scalable_caps);
 }
 
 /// What a program asks for and does not get is told at FI_LOG_LEVEL=info.
@@ -173,7 +205,7 @@ bool fits(const fi_rx_attr& hint, const fi_rx_attr& have, std::uint64_t caps) {
     return true;
 }
 
-bool fits(const fi_ep_attr& hint, const fi_ep_attr& have) {
+bool fits(const fi_ep_attr& hint, const fi_ep_attr& have, std::size_t contexts) {
     if (hint.type != FI_EP_UNSPEC && hint.type != have.type) return false;
     if (hint.protocol != FI_PROTO_UNSPEC && hint.protocol != have.protocol)
         return no("ep_attr->protocol");
@@ -184,9 +216,9 @@ bool fits(const fi_ep_attr& hint, const fi_ep_attr& have) {
         hint.max_order_war_size > have.max_order_war_size ||
         hint.max_order_waw_size > have.max_order_waw_size)
         return no("ep_attr->max_order_*_size");
-    if (hint.tx_ctx_cnt > 1 && hint.tx_ctx_cnt != FI_SHARED_CONTEXT)
+    if (hint.tx_ctx_cnt > contexts && hint.tx_ctx_cnt != FI_SHARED_CONTEXT)
         return no("ep_attr->tx_ctx_cnt");
-    if (hint.rx_ctx_cnt > 1 && hint.rx_ctx_cnt != FI_SHARED_CONTEXT)
+    if (hint.rx_ctx_cnt > contexts && hint.rx_ctx_cnt != FI_SHARED_CONTEXT)
         return no("ep_attr->rx_ctx_cnt");
     if (hint.auth_key_size != 0) return no("ep_attr->auth_key");
     return true;
@@ -224,7 +256,9 @@ bool fits(const fi_domain_attr& hint, const fi_domain_attr& have, std::uint32_t 
 }
 
 bool fits(const fi_info& hints, const fi_info& have, std::uint32_t version) {
-    if (hints.ep_attr != nullptr && !fits(*hints.ep_attr, *have.ep_attr)) return false;
+    if (hints.ep_attr != nullptr &&
+        !fits(*hints.ep_attr, *have.ep_attr, have.domain_attr->max_ep_tx_ctx))
+        return false;
     if (hints.caps & ~caps_of(have.ep_attr->type)) return no("caps");
     if (!is_known_format(hints.addr_format)) return no("addr_format");
     if (hints.tx_attr != nullptr && !fits(*hints.tx_attr, *have.tx_attr, have.caps)) return false;
@@ -324,10 +358,10 @@ int get_info_or_throw(std::uint32_t version, const char* node, const char* servi
     const bool attributes_only = (flags & FI_PROV_ATTR_ONLY) != 0;
     std::optional<Names> names;
     Info first;
-    Info* end = &first;
-    Info second;
-    for (const fi_ep_type type : {FI_EP_RDM, FI_EP_MSG}) {
-        Info info = make_info(type);
+    fi_info* last = nullptr;
+    // Programs that name no type, MPI libraries among them, take the first.
+    for (const fi_ep_type type : {FI_EP_RDM, FI_EP_MSG, FI_EP_DGRAM}) {
+        Info info = make_info(type, type == FI_EP_RDM && wants_scalable(hints));
         set_caps(*info, granted_caps(type, hints));
         if (hints != nullptr) {
             if (!fits(*hints, *info, version)) continue;
@@ -344,11 +378,14 @@ int get_info_or_throw(std::uint32_t version, const char* node, const char* servi
                                                     info->dest_addr, info->dest_addrlen))
                 return -FI_ENOMEM;
         }
-        *end = std::move(info);
-        end = &second;
+        fi_info* const added = info.get();
+        if (last == nullptr)
+            first = std::move(info);
+        else
+            last->next = info.release();
+        last = added;
     }
     if (!first) return -FI_ENODATA;
-    first->next = second.release();
     *result = first.release();
     return 0;
 }

@@ -13,6 +13,12 @@ inline constexpr std::size_t max_queue_depth = 1 << 20;
 /// What connection requests and their answers may carry.
 inline constexpr std::size_t max_connection_data = 256;
 inline constexpr std::size_t max_region_pieces = 8;
+/// Of FI_EP_DGRAM: as much as other networks' datagrams carry.
+inline constexpr std::size_t max_datagram_bytes = 65536;
+
+/// Of a scalable endpoint, each way, and of the bits that name one in an address.
+inline constexpr std::size_t max_contexts = 16;
+inline constexpr int max_context_bits = 8;
 
 /// Flags that transmit and receive operations understand.
 inline constexpr std::uint64_t transmit_flags =

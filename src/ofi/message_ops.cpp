@@ -54,12 +54,21 @@ ssize_t receive_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_
                           {context, received | handle.default_receive_completion});
 }
 
+ReceiveOrder receive_order(const EndpointHandle& handle, const fi_msg& message,
+                           std::uint64_t flags) noexcept {
+    return {.from = handle.source(message.addr),
+            .space = Space::Message,
+            .flags = order_flags(flags),
+            .pieces = {message.msg_iov, message.iov_count},
+            .least_free = handle.endpoint->least_free(),
+            .cookie = {message.context, received | handle.receive_completion(flags)}};
+}
+
 ssize_t receive_message(fid_ep* endpoint, const fi_msg* message, std::uint64_t flags) {
     EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~receive_flags) return -FI_EBADFLAGS;
-    return receive_pieces(handle, {message->msg_iov, message->iov_count}, message->addr,
-                          order_flags(flags),
-                          {message->context, received | handle.receive_completion(flags)});
+    if (flags & ~(receive_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
+    const ReceiveOrder order = receive_order(handle, *message, flags);
+    return flags & FI_TRIGGER ? handle.defer(order) : handle.receive(order);
 }
 
 ssize_t send(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -77,12 +86,21 @@ ssize_t send_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t c
                        {context, sent | handle.send_completion});
 }
 
+SendOrder send_order(const EndpointHandle& handle, const fi_msg& message,
+                     std::uint64_t flags) noexcept {
+    return {.to = handle.peer(message.addr),
+            .space = Space::Message,
+            .flags = order_flags(flags),
+            .data = message.data,
+            .pieces = {message.msg_iov, message.iov_count},
+            .cookie = {message.context, sent | handle.transmit_completion(flags)}};
+}
+
 ssize_t send_message(fid_ep* endpoint, const fi_msg* message, std::uint64_t flags) {
     EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
-    return send_pieces(handle, {message->msg_iov, message->iov_count}, message->addr,
-                       order_flags(flags), message->data,
-                       {message->context, sent | handle.transmit_completion(flags)});
+    if (flags & ~(transmit_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
+    const SendOrder order = send_order(handle, *message, flags);
+    return flags & FI_TRIGGER ? handle.defer(order) : handle.send(order);
 }
 
 ssize_t inject(fid_ep* endpoint, const void* buffer, std::size_t bytes, fi_addr_t to) {
@@ -108,6 +126,18 @@ ssize_t inject_with_data(fid_ep* endpoint, const void* buffer, std::size_t bytes
 }
 
 }  // namespace
+
+ssize_t defer_send(EndpointHandle& handle, const fi_msg& message, std::uint64_t flags,
+                   const Trigger& trigger) {
+    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
+    return handle.defer(send_order(handle, message, flags), trigger);
+}
+
+ssize_t defer_receive(EndpointHandle& handle, const fi_msg& message, std::uint64_t flags,
+                      const Trigger& trigger) {
+    if (flags & ~(receive_flags & ~FI_MULTI_RECV)) return -FI_EBADFLAGS;
+    return handle.defer(receive_order(handle, message, flags), trigger);
+}
 
 fi_ops_msg message_operations = {
     .size = sizeof(fi_ops_msg),

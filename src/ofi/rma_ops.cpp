@@ -41,22 +41,24 @@ ssize_t transfer(EndpointHandle& handle, Remote what, std::span<const iovec> pie
 }
 
 ssize_t transfer_message(EndpointHandle& handle, Remote what, const fi_msg_rma& message,
-                         std::uint64_t flags, std::uint64_t cookie_flags) noexcept {
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
+                         std::uint64_t flags, const Trigger* trigger = nullptr) noexcept {
+    if (flags & ~(transmit_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
     if (message.rma_iov_count > mvich::max_remote_pieces) return -FI_EINVAL;
     std::array<RemotePiece, mvich::max_remote_pieces> remote;
     for (std::size_t at = 0; at < message.rma_iov_count; ++at)
         remote[at] = {message.rma_iov[at].addr, message.rma_iov[at].len, message.rma_iov[at].key};
-    return handle.remote(
-        RemoteOrder{.to = handle.peer(message.addr),
-                    .what = what,
-                    .flags = order_flags(flags),
-                    .data = message.data,
-                    .pieces = {message.msg_iov, message.iov_count},
-                    .results = {},
-                    .compares = {},
-                    .remote = {remote.data(), message.rma_iov_count},
-                    .cookie = {message.context, cookie_flags | handle.transmit_completion(flags)}});
+    const RemoteOrder order{.to = handle.peer(message.addr),
+                            .what = what,
+                            .flags = order_flags(flags),
+                            .data = message.data,
+                            .pieces = {message.msg_iov, message.iov_count},
+                            .results = {},
+                            .compares = {},
+                            .remote = {remote.data(), message.rma_iov_count},
+                            .cookie = {message.context, (what == Remote::Read ? was_read : wrote) |
+                                                            handle.transmit_completion(flags)}};
+    if (trigger != nullptr) return handle.defer(order, *trigger);
+    return flags & FI_TRIGGER ? handle.defer(order) : handle.remote(order);
 }
 
 iovec piece_of(const void* buffer, std::size_t bytes) noexcept {
@@ -81,8 +83,7 @@ ssize_t read_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t c
 }
 
 ssize_t read_message(fid_ep* endpoint, const fi_msg_rma* message, std::uint64_t flags) {
-    return transfer_message(handle_of(endpoint), Remote::Read, *message, flags & ~FI_INJECT,
-                            was_read);
+    return transfer_message(handle_of(endpoint), Remote::Read, *message, flags & ~FI_INJECT);
 }
 
 ssize_t write(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -101,7 +102,7 @@ ssize_t write_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t 
 }
 
 ssize_t write_message(fid_ep* endpoint, const fi_msg_rma* message, std::uint64_t flags) {
-    return transfer_message(handle_of(endpoint), Remote::Write, *message, flags, wrote);
+    return transfer_message(handle_of(endpoint), Remote::Write, *message, flags);
 }
 
 ssize_t inject_write(fid_ep* endpoint, const void* buffer, std::size_t bytes, fi_addr_t to,
@@ -132,6 +133,13 @@ ssize_t inject_write_with_data(fid_ep* endpoint, const void* buffer, std::size_t
 }
 
 }  // namespace
+
+ssize_t defer_transfer(EndpointHandle& handle, mvich::Remote what, const fi_msg_rma& message,
+                       std::uint64_t flags, const Trigger& trigger) {
+    if (what == Remote::Read) flags &= ~FI_INJECT;
+    return flags & FI_TRIGGER ? -FI_EBADFLAGS
+                              : transfer_message(handle, what, message, flags, &trigger);
+}
 
 fi_ops_rma rma_operations = {
     .size = sizeof(fi_ops_rma),

@@ -3,51 +3,37 @@
 
 #include <rdma/fi_cm.h>
 
-#include "ofi/atomic_ops.hpp"
+#include "ofi/absent_ops.hpp"
 #include "ofi/connection_manager.hpp"
 #include "ofi/domain.hpp"
 #include "ofi/endpoint.hpp"
 #include "ofi/errors.hpp"
 #include "ofi/info.hpp"
-#include "ofi/rma_ops.hpp"
+#include "ofi/look.hpp"
 #include "ofi/stubs.hpp"
 
 namespace via::ofi {
 namespace {
 
+/// What waits for receives that are shared.
+struct SharedMessages {
+    mvich::Device& device;
+    mvich::ReceiveQueue& queue;
+    [[nodiscard]] std::optional<mvich::Envelope> peek(const mvich::ReceiveOrder& order,
+                                                      mvich::Peek how) const {
+        return device.peek(queue, order, how);
+    }
+    [[nodiscard]] mvich::Posted claimed_receive(const mvich::ReceiveOrder& order) const {
+        return device.claimed_receive(queue, order);
+    }
+    [[nodiscard]] mvich::Posted claimed_discard(void* context) const {
+        return device.claimed_discard(queue, context);
+    }
+};
+
 SharedReceiveContext& context_of(fid_ep* receiver) noexcept {
     return static_cast<SharedReceiveContext&>(*receiver);
 }
-
-fi_ops_rma no_rma = {
-    .size = sizeof(fi_ops_rma),
-    .read = not_supported,
-    .readv = not_supported,
-    .readmsg = not_supported,
-    .write = not_supported,
-    .writev = not_supported,
-    .writemsg = not_supported,
-    .inject = not_supported,
-    .writedata = not_supported,
-    .injectdata = not_supported,
-};
-
-fi_ops_atomic no_atomics = {
-    .size = sizeof(fi_ops_atomic),
-    .write = not_supported,
-    .writev = not_supported,
-    .writemsg = not_supported,
-    .inject = not_supported,
-    .readwrite = not_supported,
-    .readwritev = not_supported,
-    .readwritemsg = not_supported,
-    .compwrite = not_supported,
-    .compwritev = not_supported,
-    .compwritemsg = not_supported,
-    .writevalid = not_supported,
-    .readwritevalid = not_supported,
-    .compwritevalid = not_supported,
-};
 
 }  // namespace
 
@@ -82,26 +68,41 @@ int SharedReceiveContext::open(fid_domain* domain, fi_rx_attr* attributes, fid_e
     });
 }
 
-void SharedReceiveContext::serve(CompletionQueue* queue, Counter* counter) noexcept {
+void SharedReceiveContext::serve(CompletionQueue* queue, Counter* counter,
+                                 unsigned context_bits) noexcept {
+    context_bits_.store(context_bits, std::memory_order_relaxed);
     if (!completions_) completions_.set(queue);
     if (!counter_) counter_.set(counter);
 }
 
-void SharedReceiveContext::done(const mvich::Completion& completion) {
-    if (closing_.load(std::memory_order_relaxed)) return;
+void SharedReceiveContext::done(const mvich::Completion& told) {
+    if (!closing_.load(std::memory_order_relaxed)) tell(told, counter_.get());
+}
+
+void SharedReceiveContext::tell(mvich::Completion completion, Counter* counter) {
+    if (completion.source < mvich::unknown_peer)
+        completion.source >>= context_bits_.load(std::memory_order_relaxed);
     if (completion.what == mvich::Happened::MultiReceiveSpent)
         note_spent(completions_.get(), completion);
     else
-        note(completions_.get(), counter_.get(), completion);
+        note(completions_.get(), counter, completion);
 }
 
-ssize_t SharedReceiveContext::post(mvich::ReceiveOrder order, std::uint64_t flags) noexcept {
-    if (!directed_) order.from = mvich::any_peer;
+mvich::ReceiveOrder SharedReceiveContext::completed(mvich::ReceiveOrder order,
+                                                    std::uint64_t flags) const noexcept {
+    if (!directed_)
+        order.from = mvich::any_peer;
+    else if (order.from != mvich::any_peer)
+        order.from <<= context_bits_.load(std::memory_order_relaxed);
     order.flags = order_flags(flags & FI_MULTI_RECV);
     order.least_free = least_free_;
     order.cookie.flags |=
         FI_RECV | FI_COMPLETION | (order.space == mvich::Space::Tagged ? FI_TAGGED : FI_MSG);
-    return refusal(domain_.device().receive(*queue_, order));
+    return order;
+}
+
+ssize_t SharedReceiveContext::post(const mvich::ReceiveOrder& order, std::uint64_t flags) noexcept {
+    return refusal(domain_.device().receive(*queue_, completed(order, flags)));
 }
 
 ssize_t SharedReceiveContext::receive(fid_ep* receiver, void* buffer, std::size_t bytes, void*,
@@ -152,9 +153,18 @@ ssize_t SharedReceiveContext::receive_tagged_vector(fid_ep* receiver, const iove
 
 ssize_t SharedReceiveContext::receive_tagged_message(fid_ep* receiver, const fi_msg_tagged* message,
                                                      std::uint64_t flags) {
-    if (flags & ~(receive_flags & ~FI_MULTI_RECV)) return -FI_EBADFLAGS;
-    return receive_tagged_vector(receiver, message->msg_iov, nullptr, message->iov_count,
-                                 message->addr, message->tag, message->ignore, message->context);
+    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | look_flags)) return -FI_EBADFLAGS;
+    SharedReceiveContext& self = context_of(receiver);
+    const mvich::ReceiveOrder order{.from = static_cast<mvich::Peer>(message->addr),
+                                    .space = mvich::Space::Tagged,
+                                    .tag = message->tag,
+                                    .ignore = message->ignore,
+                                    .pieces = {message->msg_iov, message->iov_count},
+                                    .cookie = {message->context, 0}};
+    if ((flags & look_flags) == 0) return self.post(order, 0);
+    SharedMessages messages{self.domain_.device(), *self.queue_};
+    return look(self.domain_, messages, self.completed(order, 0), flags,
+                [&](const mvich::Completion& completion) { self.tell(completion, nullptr); });
 }
 
 ssize_t SharedReceiveContext::cancel(struct fid* fid, void* context) {

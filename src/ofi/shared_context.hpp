@@ -25,15 +25,19 @@ class SharedReceiveContext final : public fid_ep, public mvich::Listener {
     [[nodiscard]] References& references() noexcept { return references_; }
     [[nodiscard]] const mvich::SharedReceiveQueue& queue() const noexcept { return queue_; }
     /// The queue and counter of an endpoint that receives from here. All have the same.
-    void serve(CompletionQueue* queue, Counter* counter) noexcept;
+    void serve(CompletionQueue* queue, Counter* counter, unsigned context_bits) noexcept;
 
-    void done(const mvich::Completion& completion) override;
+    void done(const mvich::Completion& told) override;
 
   private:
     SharedReceiveContext(Domain& domain, const fi_rx_attr* attributes, void* context);
     ~SharedReceiveContext() override;
 
-    [[nodiscard]] ssize_t post(mvich::ReceiveOrder order, std::uint64_t flags) noexcept;
+    void tell(mvich::Completion completion, Counter* counter);
+    /// An order for any of the endpoints, as a program gave it.
+    [[nodiscard]] mvich::ReceiveOrder completed(mvich::ReceiveOrder order,
+                                                std::uint64_t flags) const noexcept;
+    [[nodiscard]] ssize_t post(const mvich::ReceiveOrder& order, std::uint64_t flags) noexcept;
 
     static ssize_t receive(fid_ep* receiver, void* buffer, std::size_t bytes, void* description,
                            fi_addr_t from, void* context);
@@ -66,6 +70,7 @@ class SharedReceiveContext final : public fid_ep, public mvich::Listener {
     References references_;
     std::uint64_t flags_ = 0;
     bool directed_ = false;
+    std::atomic<unsigned> context_bits_{0};  ///< of the endpoints' numbers for peers
     std::size_t least_free_ = 64;
     mvich::SharedReceiveQueue queue_;
     Bound<CompletionQueue> completions_;

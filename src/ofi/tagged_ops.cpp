@@ -4,6 +4,7 @@
 #include "ofi/domain.hpp"
 #include "ofi/endpoint.hpp"
 #include "ofi/info.hpp"
+#include "ofi/look.hpp"
 
 namespace via::ofi {
 namespace {
@@ -42,47 +43,6 @@ iovec piece_of(const void* buffer, std::size_t bytes) noexcept {
     return {const_cast<void*>(buffer), bytes};
 }
 
-/// Tells of a message that was looked at, claimed or thrown away, as its receive would have.
-void tell(Endpoint& endpoint, const mvich::Envelope& envelope, const Cookie& cookie) {
-    mvich::Completion completion;
-    completion.what = mvich::Happened::Received;
-    completion.has_data = envelope.has_data;
-    completion.source = envelope.source;
-    completion.length = envelope.length;
-    completion.data = envelope.data;
-    completion.tag = envelope.tag;
-    completion.cookie = cookie;
-    completion.cookie.flags |= FI_COMPLETION;
-    endpoint.peeked(completion);
-}
-
-/// FI_PEEK, FI_CLAIM and FI_DISCARD. A peek in vain is told as an error of the queue (FI_ENOMSG),
-/// which is the only way that all MPI libraries understand.
-ssize_t look(EndpointHandle& handle, const ReceiveOrder& order, std::uint64_t flags) {
-    if (handle.wire == nullptr) return -FI_EOPBADSTATE;
-    if (!(flags & FI_PEEK)) {
-        if (!(flags & FI_DISCARD)) return refusal(handle.wire->claimed_receive(order));
-        const mvich::Posted posted = handle.wire->claimed_discard(order.cookie.context);
-        if (posted == mvich::Posted::Done) tell(*handle.endpoint, {}, order.cookie);
-        return refusal(posted);
-    }
-    mvich::Endpoint::Peek how = mvich::Endpoint::Peek::Look;
-    if (flags & FI_CLAIM) how = mvich::Endpoint::Peek::Claim;
-    if (flags & FI_DISCARD) how = mvich::Endpoint::Peek::Discard;
-    handle.endpoint->domain().progress();
-    if (const auto envelope = handle.wire->peek(order, how)) {
-        tell(*handle.endpoint, *envelope, order.cookie);
-        return 0;
-    }
-    mvich::Completion completion;
-    completion.what = mvich::Happened::Received;
-    completion.status = mvich::Status::NoMessage;
-    completion.tag = order.tag;
-    completion.cookie = order.cookie;
-    handle.endpoint->peeked(completion);
-    return 0;
-}
-
 ssize_t receive(fid_ep* endpoint, void* buffer, std::size_t bytes, void*, fi_addr_t from,
                 std::uint64_t tag, std::uint64_t ignore, void* context) {
     EndpointHandle& handle = handle_of(endpoint);
@@ -98,18 +58,26 @@ ssize_t receive_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_
                           {context, received | handle.default_receive_completion});
 }
 
+ReceiveOrder receive_order(const EndpointHandle& handle, const fi_msg_tagged& message,
+                           std::uint64_t flags) noexcept {
+    return {.from = handle.source(message.addr),
+            .space = Space::Tagged,
+            .tag = message.tag,
+            .ignore = message.ignore,
+            .pieces = {message.msg_iov, message.iov_count},
+            .cookie = {message.context, received | handle.receive_completion(flags)}};
+}
+
 ssize_t receive_message(fid_ep* endpoint, const fi_msg_tagged* message, std::uint64_t flags) {
     EndpointHandle& handle = handle_of(endpoint);
-    constexpr std::uint64_t looks = FI_PEEK | FI_CLAIM | FI_DISCARD;
-    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | looks)) return -FI_EBADFLAGS;
-    const ReceiveOrder order{
-        .from = handle.source(message->addr),
-        .space = Space::Tagged,
-        .tag = message->tag,
-        .ignore = message->ignore,
-        .pieces = {message->msg_iov, message->iov_count},
-        .cookie = {message->context, received | handle.receive_completion(flags)}};
-    return flags & looks ? look(handle, order, flags) : handle.receive(order);
+    if (flags & ~((receive_flags & ~FI_MULTI_RECV) | look_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
+    const ReceiveOrder order = receive_order(handle, *message, flags);
+    if ((flags & (look_flags | FI_TRIGGER)) == 0) return handle.receive(order);
+    if (flags & FI_TRIGGER) return flags & look_flags ? -FI_EBADFLAGS : handle.defer(order);
+    Endpoint& self = *handle.endpoint;
+    if (self.wire() == nullptr) return -FI_EOPBADSTATE;
+    return look(self.domain(), *self.wire(), order, flags,
+                [&](const mvich::Completion& completion) { self.peeked(completion); });
 }
 
 ssize_t send(fid_ep* endpoint, const void* buffer, std::size_t bytes, void*, fi_addr_t to,
@@ -127,12 +95,22 @@ ssize_t send_vector(fid_ep* endpoint, const iovec* pieces, void**, std::size_t c
                        {context, sent | handle.send_completion});
 }
 
+SendOrder send_order(const EndpointHandle& handle, const fi_msg_tagged& message,
+                     std::uint64_t flags) noexcept {
+    return {.to = handle.peer(message.addr),
+            .space = Space::Tagged,
+            .flags = order_flags(flags),
+            .tag = message.tag,
+            .data = message.data,
+            .pieces = {message.msg_iov, message.iov_count},
+            .cookie = {message.context, sent | handle.transmit_completion(flags)}};
+}
+
 ssize_t send_message(fid_ep* endpoint, const fi_msg_tagged* message, std::uint64_t flags) {
     EndpointHandle& handle = handle_of(endpoint);
-    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
-    return send_pieces(handle, {message->msg_iov, message->iov_count}, message->addr, message->tag,
-                       order_flags(flags), message->data,
-                       {message->context, sent | handle.transmit_completion(flags)});
+    if (flags & ~(transmit_flags | FI_TRIGGER)) return -FI_EBADFLAGS;
+    const SendOrder order = send_order(handle, *message, flags);
+    return flags & FI_TRIGGER ? handle.defer(order) : handle.send(order);
 }
 
 ssize_t inject(fid_ep* endpoint, const void* buffer, std::size_t bytes, fi_addr_t to,
@@ -159,6 +137,18 @@ ssize_t inject_with_data(fid_ep* endpoint, const void* buffer, std::size_t bytes
 }
 
 }  // namespace
+
+ssize_t defer_send(EndpointHandle& handle, const fi_msg_tagged& message, std::uint64_t flags,
+                   const Trigger& trigger) {
+    if (flags & ~transmit_flags) return -FI_EBADFLAGS;
+    return handle.defer(send_order(handle, message, flags), trigger);
+}
+
+ssize_t defer_receive(EndpointHandle& handle, const fi_msg_tagged& message, std::uint64_t flags,
+                      const Trigger& trigger) {
+    if (flags & ~(receive_flags & ~FI_MULTI_RECV)) return -FI_EBADFLAGS;
+    return handle.defer(receive_order(handle, message, flags), trigger);
+}
 
 fi_ops_tagged tagged_operations = {
     .size = sizeof(fi_ops_tagged),

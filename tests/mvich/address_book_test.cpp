@@ -52,6 +52,43 @@ TEST(AddressBook, AnAddressMayStandInItTwice) {
     EXPECT_EQ(book.find(address(1, 1)), std::nullopt);
 }
 
+TEST(AddressBook, ContextsFollowTheirPeersPort) {
+    AddressBook book(2);
+    EXPECT_EQ(book.insert(address(1, 100)), 0U);
+    EXPECT_EQ(book.insert(address(1, 102)), 4U);
+    EXPECT_EQ(book.insert(address(1, 1)), 8U);
+    EXPECT_EQ(book.find(Peer{3}), address(1, 103));
+    EXPECT_EQ(book.find(Peer{4}), address(1, 102));
+    EXPECT_EQ(book.find(Peer{12}), std::nullopt);
+    EXPECT_EQ(book.find(address(1, 101)), Peer{0});
+    EXPECT_EQ(book.find(address(1, 103)), Peer{4}) << "the nearest";
+    EXPECT_EQ(book.find(address(1, 105)), Peer{4});
+    EXPECT_EQ(book.find(address(1, 106)), std::nullopt);
+    EXPECT_EQ(book.find(address(1, 0)), std::nullopt);
+    EXPECT_EQ(book.find(address(2, 101)), std::nullopt);
+    EXPECT_TRUE(book.remove(5)) << "by any of its contexts";
+    EXPECT_EQ(book.find(address(1, 103)), Peer{0});
+    EXPECT_EQ(book.insert(address(3, 1)), 4U);
+}
+
+TEST(AddressBook, ACopyPutsAddressesWhereTheyAre) {
+    AddressBook book;
+    const std::uint64_t before = book.version();
+    book.put(3, address(1, 30));
+    EXPECT_NE(book.version(), before);
+    book.put(1, address(1, 10));
+    EXPECT_EQ(book.find(Peer{3}), address(1, 30));
+    EXPECT_EQ(book.find(Peer{2}), std::nullopt);
+    EXPECT_EQ(book.find(address(1, 10)), Peer{1});
+    book.put(3, address(2, 31));
+    EXPECT_EQ(book.find(address(1, 30)), std::nullopt);
+    EXPECT_EQ(book.find(address(2, 31)), Peer{3});
+    book.put(3, address(2, 31));
+    EXPECT_EQ(book.find(address(2, 31)), Peer{3});
+    EXPECT_TRUE(book.remove(3));
+    EXPECT_EQ(book.find(Peer{3}), std::nullopt);
+}
+
 TEST(AddressBook, AddressesOfDifferentLengthDiffer) {
     AddressBook book;
     HostPort four = address(1, 1);

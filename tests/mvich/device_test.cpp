@@ -103,7 +103,7 @@ TEST_F(DeviceTest, AMessageThatFillsItsReceiveTakesNoOtherReceiveAlong) {
     ReceiveOrder look;
     look.tag = 2;
     const base::Deadline deadline = base::Deadline::after(patience);
-    while (!two.endpoint->peek(look, Endpoint::Peek::Look)) {
+    while (!two.endpoint->peek(look, Peek::Look)) {
         ASSERT_FALSE(deadline.expired());
         device_->progress();
     }
@@ -215,7 +215,7 @@ TEST_F(DeviceTest, APeerMayGetItsNumberAfterItConnected) {
     ASSERT_TRUE(two.until([&] {
         ReceiveOrder look;
         look.tag = 1;
-        return two.endpoint->peek(look, Endpoint::Peek::Look).has_value();
+        return two.endpoint->peek(look, Peek::Look).has_value();
     }));
     const Peer to_one = two.book->insert(one.endpoint->name());
     std::uint64_t received = 0;

@@ -84,8 +84,8 @@ void exchange_with(Place& here, Peer peer, bool first) {
                 ReceiveOrder look;
                 look.from = peer;
                 look.tag = seed;
-                ASSERT_TRUE(here.until(
-                    [&] { return here.endpoint->peek(look, Endpoint::Peek::Look).has_value(); }));
+                ASSERT_TRUE(
+                    here.until([&] { return here.endpoint->peek(look, Peek::Look).has_value(); }));
                 ASSERT_EQ(here.receive(peer, received.data(), received.size(), seed),
                           Posted::UnderWay);
             }

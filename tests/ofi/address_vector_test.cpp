@@ -133,14 +133,18 @@ TEST(AddressVector, InsertionsInTheBackgroundAreTold) {
     av.reset();
 }
 
-TEST(AddressVector, NamedOnesThereAreNone) {
+TEST(AddressVector, HasSoManyBitsForContexts) {
     Node node(Wish{}, Node::NoEndpoint{});
-    fi_av_attr attributes{};
-    attributes.type = FI_AV_TABLE;
-    attributes.name = "shared";
-    attributes.flags = FI_READ;
-    fid_av* opened = nullptr;
-    EXPECT_LT(fi_av_open(node.domain.get(), &attributes, &opened, nullptr), 0);
+    for (const int bits : {-1, 0, 8, 9}) {
+        fi_av_attr attributes{};
+        attributes.rx_ctx_bits = bits;
+        fid_av* opened = nullptr;
+        const int result = fi_av_open(node.domain.get(), &attributes, &opened, nullptr);
+        EXPECT_EQ(result, bits < 0 || bits > 8 ? -FI_EINVAL : 0) << bits;
+        if (result == 0) {
+            EXPECT_EQ(fi_close(&opened->fid), 0);
+        }
+    }
 }
 
 TEST(AddressVector, CanBeClosedBeforeTheEndpoint) {

@@ -33,7 +33,9 @@ TEST(Info, ComesConnectionlessFirst) {
     EXPECT_EQ(info->ep_attr->type, FI_EP_RDM);
     ASSERT_NE(info->next, nullptr);
     EXPECT_EQ(info->next->ep_attr->type, FI_EP_MSG);
-    EXPECT_EQ(info->next->next, nullptr) << "nothing is layered on it";
+    ASSERT_NE(info->next->next, nullptr);
+    EXPECT_EQ(info->next->next->ep_attr->type, FI_EP_DGRAM);
+    EXPECT_EQ(info->next->next->next, nullptr) << "nothing is layered on it";
 }
 
 TEST(Info, AsksNothingOfProgramsAndPromisesWhatMpiNeeds) {
@@ -117,13 +119,13 @@ TEST(Info, WhatItCanNotDoItDoesNotOffer) {
         change(*hints);
         return ask(hints.get()) == nullptr;
     };
-    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->type = FI_EP_DGRAM; }));
+    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->type = FI_EP_SOCK_STREAM; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.caps = FI_COLLECTIVE; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.addr_format = FI_SOCKADDR_IB; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->inject_size = 1 << 30; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->iov_limit = 10'000; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.tx_attr->comp_order = FI_ORDER_STRICT; }));
-    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->tx_ctx_cnt = 8; }));
+    EXPECT_TRUE(refused([](fi_info& hints) { hints.ep_attr->tx_ctx_cnt = 17; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.domain_attr->cq_data_size = 16; }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.domain_attr->name = strdup("eth0"); }));
     EXPECT_TRUE(refused([](fi_info& hints) { hints.fabric_attr->name = strdup("other"); }));

@@ -81,6 +81,63 @@ TEST_F(SharedReceives, TagsAndCancel) {
     EXPECT_EQ(node.next_good(&sender).op_context, &second);
 }
 
+TEST_F(SharedReceives, MessagesAreLookedAtClaimedAndThrownAway) {
+    fi_msg_tagged looked_for{};
+    looked_for.addr = FI_ADDR_UNSPEC;
+    looked_for.tag = 3;
+    int context = 0;
+    looked_for.context = &context;
+    const auto look = [&](std::uint64_t flags) {
+        check(fi_trecvmsg(receives.get(), &looked_for, flags), "fi_trecvmsg");
+        return node.next(&sender);
+    };
+    Event event = look(FI_PEEK);
+    ASSERT_TRUE(event.is_error);
+    EXPECT_EQ(event.error.err, FI_ENOMSG);
+    EXPECT_EQ(event.error.op_context, &context);
+    for (fi_addr_t to = 0; to < 3; ++to)
+        until_taken(
+            sender, &node,
+            [&] { return fi_tinjectdata(sender.ep.get(), "message", 8 - to, to + 40, to, 3); },
+            "fi_tinjectdata");
+    const auto deadline = via::base::Deadline::after_milliseconds(20'000);
+    do {
+        event = look(FI_PEEK);
+    } while (event.is_error && !deadline.expired());
+    ASSERT_FALSE(event.is_error);
+    EXPECT_EQ(event.entry.op_context, &context);
+    EXPECT_EQ(event.entry.tag, 3U);
+    // Which of three connections came first is not said, but the same message is meant each time.
+    const std::uint64_t first = event.entry.data;
+    EXPECT_EQ(event.entry.len, 8 - (first - 40));
+    event = look(FI_PEEK | FI_CLAIM);
+    ASSERT_FALSE(event.is_error);
+    EXPECT_EQ(event.entry.data, first);
+    // What is claimed nobody else gets.
+    char got[8] = {};
+    check(fi_trecv(receives.get(), got, sizeof got, nullptr, FI_ADDR_UNSPEC, 3, 0, got),
+          "fi_trecv");
+    event = node.next(&sender);
+    ASSERT_FALSE(event.is_error);
+    EXPECT_NE(event.entry.data, first);
+    const iovec into{got, sizeof got};
+    looked_for.msg_iov = &into;
+    looked_for.iov_count = 1;
+    event = look(FI_CLAIM);
+    ASSERT_FALSE(event.is_error);
+    EXPECT_EQ(event.entry.data, first);
+    EXPECT_EQ(fi_trecvmsg(receives.get(), &looked_for, FI_CLAIM), -FI_EINVAL)
+        << "it was taken already";
+    do {
+        event = look(FI_PEEK | FI_DISCARD);
+    } while (event.is_error && !deadline.expired());
+    ASSERT_FALSE(event.is_error);
+    EXPECT_NE(event.entry.data, first);
+    event = look(FI_PEEK);
+    ASSERT_TRUE(event.is_error);
+    EXPECT_EQ(event.error.err, FI_ENOMSG);
+}
+
 TEST(SharedTransmits, AreBoundAndSend) {
     Pair pair;
     fid_stx* opened = nullptr;
