@@ -32,6 +32,7 @@ void store(std::byte* to, Number value) noexcept {
 /// 0 token, 4 checksum, 8 packet number, 12 version, 13 link, 14 flags, 15 zero.
 struct PacketHeader {
     static constexpr std::uint32_t bytes = 16;
+    static constexpr std::uint32_t checksum_at = 4;
     /// What the checksum covers begins here.
     static constexpr std::uint32_t covered_from = 8;
     std::uint32_t token = 0;     ///< the receiver's name for the connection
@@ -163,10 +164,8 @@ inline void encode(std::byte* to, const PacketHeader& header) noexcept {
     store(to, header.token);
     store(to + 4, header.checksum);
     store(to + 8, header.number);
-    store(to + 12, header.version);
-    store(to + 13, header.link);
-    store(to + 14, header.flags);
-    store(to + 15, std::uint8_t{0});
+    store(to + 12, std::uint32_t{header.version} | std::uint32_t{header.link} << 8U |
+                       std::uint32_t{header.flags} << 16U);
 }
 
 inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
@@ -202,6 +201,17 @@ inline std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept {
         at += 12;
     }
     return static_cast<std::uint32_t>(at - to);
+}
+
+/// A further piece of an operation, of which `head` is an encoded frame that is not whole.
+inline void encode_piece(std::byte* to, const std::byte* head, std::uint32_t bytes,
+                         std::uint16_t length, std::uint32_t offset) noexcept {
+    // All of them have these.
+    std::memcpy(to, head, 20);
+    for (std::uint32_t at = 20; at < bytes; at += 4)
+        std::memcpy(to + at, head + at, 4);
+    store(to + 2, length);
+    store(to + 16, offset);
 }
 
 inline std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept {
