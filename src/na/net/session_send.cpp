@@ -23,18 +23,6 @@ std::uint64_t weight(std::uint32_t bytes) noexcept {
 
 Session::Session(QueuePair& queues, ka::RmmtView rmmt) : queues_(&queues), rmmt_(rmmt) {}
 
-bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
-                     std::uint32_t right) noexcept {
-    const ka::Region* region;
-    const auto known = static_cast<std::uint32_t>(cache.find(rmmt_, pd.handle, region));
-    // Looked at even if there is no such region: the peer must not learn from the time what was
-    // wrong.
-    const auto permitted = static_cast<std::uint32_t>(
-        region->permits(pd.address, pd.length, right, queues_->local.tag,
-                        (queues_->local.flags & ka::endpoint_any_tag) != 0));
-    return (known & permitted) != 0;
-}
-
 bool Session::unfinished() const noexcept {
     return !operations_.empty() || !reads_.empty() ||
            (queues_ != nullptr && queues_->send.has_unstarted());
@@ -243,14 +231,16 @@ void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& span
     frame.immediate = op.immediate;
     frame.address = op.remote.address;
     frame.handle = op.remote.handle;
+    // All have the same head but for the length and the offset.
+    std::byte head[wire::longest_data_frame_header];
+    wire::encode(head, frame);
     const auto* data = reinterpret_cast<const std::byte*>(pd.address);
     const std::uint32_t begun = unsent_offset_;
     std::uint32_t at = begun;
     for (;;) {
         const std::uint32_t bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
-        frame.length = static_cast<std::uint16_t>(bytes);
-        frame.offset = at;
-        wire::encode(train.append(header), frame);
+        wire::encode_piece(train.append(header), head, header, static_cast<std::uint16_t>(bytes),
+                           at);
         train.refer(data + at, bytes);
         spans.push_back({number, number, at, at + bytes});
         at += bytes;
