@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/aligned_bytes.hpp"
 #include "base/device_copy.hpp"
 #include "wire/packet.hpp"
 #include "wire/packet_guard.hpp"
@@ -31,7 +32,7 @@ class Train {
 
     /// `copies`: payloads up to `most_copied`. The packets are the same.
     explicit Train(bool copies = wire::crc32c_copies())
-        : staging_(new std::byte[staging_bytes]),
+        : staging_(base::aligned_bytes(staging_bytes)),
           vectors_(new iovec[most_vectors]),
           most_copied_(copies ? most_copied : 0) {}
 
@@ -73,7 +74,7 @@ class Train {
     void close_packet() noexcept;
     void check_until(const std::byte* end) noexcept;
 
-    std::unique_ptr<std::byte[]> staging_;
+    base::AlignedBytes staging_;
     std::unique_ptr<iovec[]> vectors_;
     const std::uint32_t most_copied_;
     bool sealed_ = false;

@@ -231,16 +231,14 @@ void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& span
     frame.immediate = op.immediate;
     frame.address = op.remote.address;
     frame.handle = op.remote.handle;
-    // All have the same head but for the length and the offset.
-    std::byte head[wire::longest_data_frame_header];
-    wire::encode(head, frame);
     const auto* data = reinterpret_cast<const std::byte*>(pd.address);
     const std::uint32_t begun = unsent_offset_;
     std::uint32_t at = begun;
     for (;;) {
         const std::uint32_t bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
-        wire::encode_piece(train.append(header), head, header, static_cast<std::uint16_t>(bytes),
-                           at);
+        frame.length = static_cast<std::uint16_t>(bytes);
+        frame.offset = at;
+        wire::encode(train.append(header), frame);
         train.refer(data + at, bytes);
         spans.push_back({number, number, at, at + bytes});
         at += bytes;
