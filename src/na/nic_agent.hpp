@@ -151,6 +151,8 @@ struct QueuePair {
     /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
     /// give the core away.
     std::atomic<bool> shares_core{false};
+    /// A poll is a system call: a breath between two of them would only come late.
+    std::atomic<bool> polls_kernel{false};
     /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
     /// into the queue by itself.
     bool rings_receives = false;
