@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "progress.hpp"
@@ -69,6 +70,18 @@ TextTable new_table(const std::string& first_column) {
     }
     table.add_column("", Align::Left);
     return table;
+}
+
+const char* group_title(Group group) {
+    switch (group) {
+        case Group::InHost:
+            return "measure, two processes on two cores";
+        case Group::BetweenHosts:
+            return "measure, two hosts of a lab";
+        case Group::Mpi:
+            return "measure, MPI programs";
+    }
+    return "measure";
 }
 
 /// Values that are not finite have no JSON.
@@ -153,14 +166,9 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
         text += "not the default: " + setting + "\n";
     text += "\n";
 
-    const auto law_of = [](Group group) {
-        return new_table(group == Group::InHost ? "measure, two processes on two cores"
-                                                : "measure, two hosts of a lab");
-    };
-    TextTable laws[] = {law_of(Group::InHost), law_of(Group::BetweenHosts)};
+    std::map<Group, TextTable> laws;
     TextTable sizes = new_table("each size, ours beside UCX (ratio: advantage)");
     TextTable information = new_table("for information");
-    bool has_law[] = {false, false};
     bool has_sizes = false;
     bool has_information = false;
     for (const Row& row : plan.rows) {
@@ -169,9 +177,9 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
             has_information = true;
             continue;
         }
-        const auto group = static_cast<std::size_t>(row.group);
-        add_table_row(laws[group], row, plan);
-        has_law[group] = true;
+        TextTable& law =
+            laws.try_emplace(row.group, new_table(group_title(row.group))).first->second;
+        add_table_row(law, row, plan);
         if (row.relation != Relation::Ahead) continue;
         for (const std::size_t index : row.pairs) {
             const Row single{
@@ -191,9 +199,8 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
             has_sizes = true;
         }
     }
-    for (std::size_t group = 0; group < std::size(laws); ++group) {
-        if (has_law[group]) text += laws[group].draw() + "\n";
-    }
+    for (const auto& [group, law] : laws)
+        text += law.draw() + "\n";
     if (has_sizes) text += sizes.draw() + "\n";
     if (has_information) text += information.draw() + "\n";
     return text;

@@ -33,7 +33,21 @@ inline void prefetch_for_read(const void* address) noexcept {
     __builtin_prefetch(address, 0, 3);
 }
 inline void prefetch_for_write(const void* address) noexcept {
+#if defined(__x86_64__)
+    // What the builtin makes of it for any x86-64 leaves the line with its owner.
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
     __builtin_prefetch(address, 1, 3);
+#endif
+}
+
+/// A word that is loaded by itself. Two that were just stored one by one and are loaded together
+/// would be waited for until both stores have left the core: compilers do not know that.
+template <class Word>
+[[nodiscard]] inline Word by_itself(Word word) noexcept {
+    static_assert(sizeof word == sizeof(std::uint64_t));
+    asm("" : "+r"(word));
+    return word;
 }
 
 /// An acquiring load where nothing that follows matters unless `wanted(value)`. On Arm the order

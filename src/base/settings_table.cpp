@@ -138,10 +138,12 @@ const std::vector<SettingDeclaration>& setting_declarations() {
             "VIA_MPI_RDMA_BYTES", "256k", 0, 1 * giga,
             "From this size on a message between hosts moves by RDMA (rput) instead of in packets "
             "(r3)."),
-        bytes(
-            "VIA_MPI_ONE_COPY_BYTES", "64m", 0, 1 * giga,
-            "From this size on a message inside a host moves by RDMA (rget), with one copy. Below "
-            "it both ends copy at the same time (r3)."),
+        bytes("VIA_MPI_ONE_COPY_BYTES", "256k", 0, 1 * giga,
+              "From this size on a message inside a host moves by RDMA (rget) with one copy, of "
+              "which "
+              "each end makes a half; from a quarter of it on if others to the same peer are under "
+              "way. Below it, and where the kernel allows no CMA, it is copied in and out, by both "
+              "ends at the same time (r3)."),
         number("VIA_MPI_CREDITS", "32", 1, 4096,
                "How many packets with messages a peer may have under way to this process before "
                "it hears of it. If it is not set, a peer in this host may have 256, since no vbufs "

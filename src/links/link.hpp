@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "base/clock.hpp"
 #include "links/range_set.hpp"
@@ -95,6 +96,10 @@ class Link {
     }
     /// Packets without a span (acknowledgements, pings) are not counted and never lost.
     void sent(std::uint32_t bytes, const Span& span, Nanoseconds now);
+    /// A train: packets of `packet_bytes` each, the last one perhaps shorter, together `bytes`.
+    /// There is one at least, and only the last may be without a span.
+    void sent(std::span<const Span> spans, std::uint32_t packet_bytes, std::uint32_t bytes,
+              Nanoseconds now);
     /// The sender has nothing more to send, so the packet sent last says nothing about the rate.
     void ran_dry() noexcept {
         if (!sent_.empty()) sent_.back().idle = true;
@@ -141,6 +146,10 @@ class Link {
     [[nodiscard]] double loss_share() const noexcept { return loss_share_; }
 
     // --- receiving
+    /// Right behind the largest that has come.
+    [[nodiscard]] bool expects(std::uint64_t number) const noexcept {
+        return number == (received_.empty() ? 0 : largest_received_ + 1);
+    }
     /// False: it has come before.
     [[nodiscard]] bool received(std::uint64_t number, std::uint32_t bytes, Nanoseconds now);
     [[nodiscard]] bool has_received(std::uint64_t number) const noexcept;
@@ -191,6 +200,13 @@ class Link {
     void shrink_window(std::uint64_t lost_number) noexcept;
     void cut_window() noexcept;
     void drop_settled() noexcept;
+    void measure(const SentPacket& packet, Nanoseconds now, Nanoseconds delay) noexcept;
+    /// A packet has come: losses lie further back.
+    void forget_losses() noexcept {
+        loss_share_ -= loss_share_ / 1024;
+        if (loss_share_ < least_loss_share) loss_share_ = 0;
+    }
+    static constexpr double least_loss_share = 1e-9;
 
     std::uint8_t number_;
     LinkState state_ = LinkState::Probing;
@@ -256,6 +272,8 @@ template <class Lost>
 void Link::detect_losses(Nanoseconds now, Lost lost) {
     loss_time_ = never;
     if (!any_acknowledged_) return;
+    drop_settled();
+    if (in_flight_ == 0 || sent_base_ >= largest_acknowledged_) return;
     const Nanoseconds patience =
         std::max(smoothed_rtt_, Nanoseconds{200'000}) + smoothed_rtt_ / 8 + Nanoseconds{50'000};
     for (std::uint64_t number = sent_base_;
@@ -319,32 +337,43 @@ inline std::uint32_t Link::room(Nanoseconds now) const noexcept {
 }
 
 inline void Link::sent(std::uint32_t bytes, const Span& span, Nanoseconds now) {
-    SentPacket& packet = sent_.push();
-    packet.idle = false;
-    packet.state = SentPacket::State::OnTheWay;
-    packet.sent = now;
-    packet.span = span;
-    packet.bytes = bytes;
-    ++next_number_;
-    ++counters_.sent_packets;
+    sent({&span, 1}, bytes, bytes, now);
+}
+
+inline void Link::sent(std::span<const Span> spans, std::uint32_t packet_bytes, std::uint32_t bytes,
+                       Nanoseconds now) {
+    next_number_ += spans.size();
+    counters_.sent_packets += spans.size();
     counters_.sent_bytes += bytes;
-    if (span.empty()) {
-        packet.state = SentPacket::State::Acknowledged;  // nothing depends on it
-        if (in_flight_ == 0) drop_settled();
-        return;
-    }
-    if (in_flight_ == 0) {
+    const bool was_idle = in_flight_ == 0;
+    if (was_idle && !spans.front().empty()) {
         last_activity_ = now;
         acknowledged_at_ = now;
     }
+    std::uint32_t counted = 0;
+    for (const Span& span : spans) {
+        SentPacket& packet = sent_.push();
+        packet.sent = now;
+        packet.acknowledged_bytes = acknowledged_bytes_;
+        packet.acknowledged_at = acknowledged_at_;
+        packet.span = span;
+        packet.bytes = std::min(packet_bytes, bytes);
+        packet.idle = false;
+        bytes -= packet.bytes;
+        // Nothing depends on one that carries nothing.
+        packet.state = span.empty() ? SentPacket::State::Acknowledged : SentPacket::State::OnTheWay;
+        if (!span.empty()) counted += packet.bytes;
+    }
+    if (counted == 0) {
+        if (was_idle) drop_settled();
+        return;
+    }
     last_data_sent_ = now;
-    packet.acknowledged_bytes = acknowledged_bytes_;
-    packet.acknowledged_at = acknowledged_at_;
-    in_flight_ += bytes;
+    in_flight_ += counted;
     window_limited_ = in_flight_ + limits_.packet_bytes > window_ / 2;
     // A queue stands somewhere: no faster than it drains.
     if (queue_stands()) {
-        const auto drain = static_cast<Nanoseconds>(static_cast<double>(bytes) *
+        const auto drain = static_cast<Nanoseconds>(static_cast<double>(counted) *
                                                     static_cast<double>(smoothed_rtt_) /
                                                     (1.25 * static_cast<double>(window_)));
         const Nanoseconds burst = 4'000'000;
@@ -357,44 +386,33 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
     begin = std::max(begin, sent_base_);
     end = std::min(end, next_number_);
     std::uint32_t bytes = 0;
+    std::uint64_t newest = 0;  // of those that were on the way
     for (std::uint64_t number = begin; number < end; ++number) {
         SentPacket& packet = at(number);
-        if (packet.state == SentPacket::State::Acknowledged) continue;
-        if (packet.state == SentPacket::State::Lost) {
-            // It was only late: be more patient, and take the window's cut back.
+        if (packet.state == SentPacket::State::OnTheWay) [[likely]] {
             packet.state = SentPacket::State::Acknowledged;
-            ++counters_.spurious_losses;
-            if (largest_acknowledged_ > number)
-                reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-                    largest_acknowledged_ - number + 1, reordering_, detail::most_reordering));
-            if (number == shrunk_for_) window_ = std::max(window_, window_before_loss_);
+            bytes += packet.bytes;
+            newest = number;
+            if (loss_share_ != 0) forget_losses();
             continue;
         }
+        if (packet.state == SentPacket::State::Acknowledged) continue;
+        // It was only late: be more patient, and take the window's cut back.
         packet.state = SentPacket::State::Acknowledged;
-        in_flight_ -= packet.bytes;
-        bytes += packet.bytes;
-        acknowledged_bytes_ += packet.bytes;
-        loss_share_ -= loss_share_ / 1024;
-        if (!any_acknowledged_ || number > largest_acknowledged_) {
-            if (number + 1 == end) {
-                const Nanoseconds rtt = now - packet.sent;
-                measured_rtt(rtt > delay ? rtt - delay : rtt);
-                const Nanoseconds span = now - packet.acknowledged_at;
-                if (span > 0 && !packet.idle) {
-                    const double sample =
-                        static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) * 1e9 /
-                        static_cast<double>(span);
-                    // Up quickly and down slowly: a sample can be too low for many reasons.
-                    rate_ =
-                        rate_ == 0 ? sample : rate_ + (sample - rate_) / (sample > rate_ ? 2 : 8);
-                    rate_measured_at_ = now;
-                }
-            }
-            largest_acknowledged_ = number;
-            any_acknowledged_ = true;
-        }
+        ++counters_.spurious_losses;
+        if (largest_acknowledged_ > number)
+            reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                largest_acknowledged_ - number + 1, reordering_, detail::most_reordering));
+        if (number == shrunk_for_) window_ = std::max(window_, window_before_loss_);
     }
     if (bytes == 0) return;
+    in_flight_ -= bytes;
+    acknowledged_bytes_ += bytes;
+    if (!any_acknowledged_ || newest > largest_acknowledged_) {
+        if (newest + 1 == end) measure(at(newest), now, delay);
+        largest_acknowledged_ = newest;
+        any_acknowledged_ = true;
+    }
     acknowledged_at_ = now;
     last_activity_ = now;
     timeouts_in_a_row_ = 0;
@@ -413,6 +431,19 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
         }
     }
     window_ = std::min(window_, limits_.window_bytes);
+}
+
+/// The newest packet that came says how long its way took, and how fast those before it left.
+inline void Link::measure(const SentPacket& packet, Nanoseconds now, Nanoseconds delay) noexcept {
+    const Nanoseconds rtt = now - packet.sent;
+    measured_rtt(rtt > delay ? rtt - delay : rtt);
+    const Nanoseconds span = now - packet.acknowledged_at;
+    if (span <= 0 || packet.idle) return;
+    const double sample = static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) *
+                          1e9 / static_cast<double>(span);
+    // Up quickly and down slowly: a sample can be too low for many reasons.
+    rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) / (sample > rate_ ? 2 : 8);
+    rate_measured_at_ = now;
 }
 
 inline void Link::measured_rtt(Nanoseconds rtt) noexcept {
@@ -452,11 +483,12 @@ inline bool Link::has_received(std::uint64_t number) const noexcept {
 }
 
 inline bool Link::received(std::uint64_t number, std::uint32_t bytes, Nanoseconds now) {
-    if (number < received_floor_ || !received_.add(number, number + 1)) {
+    if (expects(number) && number != 0) [[likely]] {
+        received_.extend();
+    } else if (number < received_floor_ || !received_.add(number, number + 1)) {
         ++counters_.duplicate_packets;
         return false;
-    }
-    if (received_.ranges().size() > detail::most_received_ranges) {
+    } else if (received_.ranges().size() > detail::most_received_ranges) {
         received_.keep_last(detail::most_received_ranges);
         received_floor_ = received_.ranges().front().begin;
     }

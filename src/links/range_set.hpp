@@ -59,6 +59,17 @@ class RangeSet {
             ranges_.erase(ranges_.begin(), ranges_.end() - static_cast<std::ptrdiff_t>(most));
     }
     void clear() noexcept { ranges_.clear(); }
+    /// Everything below `end` has come meanwhile: takes out what reaches down to it, and says how
+    /// far up that goes.
+    [[nodiscard]] std::uint64_t join(std::uint64_t end) noexcept {
+        auto first = ranges_.begin();
+        for (; first != ranges_.end() && first->begin <= end; ++first)
+            end = std::max(end, first->end);
+        ranges_.erase(ranges_.begin(), first);
+        return end;
+    }
+    /// One more, right behind the last range, which there must be.
+    void extend() noexcept { ++ranges_.back().end; }
 
   private:
     std::vector<Range> ranges_;  ///< ascending, apart from each other

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets of equal length on their way into one system call. Headers and short payloads are put
-// together here; long payloads are referred to where they lie.
+// together here; long payloads are referred to where they lie. Where the processor can copy and
+// check in one go, payloads of middling length are copied as well: so the kernel finds one piece
+// instead of a hundred.
 #pragma once
 
 #include <sys/uio.h>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/aligned_bytes.hpp"
 #include "base/device_copy.hpp"
 #include "wire/packet.hpp"
 #include "wire/packet_guard.hpp"
@@ -24,7 +27,14 @@ class Train {
     /// Shorter payloads are copied: a reference costs more than they do.
     static constexpr std::uint32_t least_reference = 256;
 
-    Train() : staging_(new std::byte[staging_bytes]), vectors_(new iovec[most_vectors]) {}
+    /// What the kernel needs for a part of its own is worth copying about so many bytes.
+    static constexpr std::uint32_t most_copied = 4096;
+
+    /// `copies`: payloads up to `most_copied`. The packets are the same.
+    explicit Train(bool copies = wire::crc32c_copies())
+        : staging_(base::aligned_bytes(staging_bytes)),
+          vectors_(new iovec[most_vectors]),
+          most_copied_(copies ? most_copied : 0) {}
 
     /// The packets carry `header` with consecutive numbers from `number` on, and together no more
     /// than `limit` bytes unless there is only one.
@@ -62,12 +72,18 @@ class Train {
     static constexpr std::size_t most_vectors = 1024;  ///< of one call
     static constexpr std::size_t staging_bytes = 2 * 65536;
     void close_packet() noexcept;
+    void check_until(const std::byte* end) noexcept;
 
-    std::unique_ptr<std::byte[]> staging_;
+    base::AlignedBytes staging_;
     std::unique_ptr<iovec[]> vectors_;
+    const std::uint32_t most_copied_;
+    bool sealed_ = false;
+    std::uint32_t checksum_ = 0;          ///< of the open packet, unless it is sealed,
+    const std::byte* checked_ = nullptr;  ///< up to here
     std::size_t vectors_used_ = 0;
-    std::size_t first_part_ = 0;  ///< vector of the open packet
-    std::size_t most_parts_ = 0;  ///< vectors of a packet: few payloads are worth one
+    std::size_t vectors_before_ = 0;  ///< before the open packet, and
+    std::size_t bytes_before_ = 0;    ///< in the last of them
+    std::size_t most_parts_ = 0;      ///< vectors of a packet: few payloads are worth one
     std::byte* staged_ = nullptr;
     std::byte* packet_start_ = nullptr;  ///< in the staging
     const wire::PacketGuard* guard_ = nullptr;
@@ -91,6 +107,7 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
     packet_bytes_ = packet_bytes;
     limit_ = limit;
     capacity_ = packet_bytes - guard.overhead();
+    sealed_ = guard.sealed();
     most_parts_ = 2 * packet_bytes / least_reference + 4;
     staged_ = staging_.get();
     vectors_used_ = 0;
@@ -106,32 +123,49 @@ inline void Train::open_packet() {
     }
     open_ = true;
     ++packets_;
-    length_ = wire::PacketHeader::bytes;
     packet_start_ = staged_;
-    first_part_ = vectors_used_;
+    vectors_before_ = vectors_used_;
+    if (vectors_used_ != 0) bytes_before_ = vectors_[vectors_used_ - 1].iov_len;
     header_.number = static_cast<std::uint32_t>(number_++);
-    wire::encode(staged_, header_);
-    vectors_[vectors_used_++] = {staged_, wire::PacketHeader::bytes};
-    staged_ += wire::PacketHeader::bytes;
+    length_ = 0;
+    wire::encode(append(wire::PacketHeader::bytes), header_);
+    checksum_ = guard_->seed();
+    checked_ = packet_start_ + wire::PacketHeader::covered_from;
+}
+
+inline void Train::check_until(const std::byte* end) noexcept {
+    if (end != checked_)
+        checksum_ = wire::crc32c(checksum_, checked_, static_cast<std::size_t>(end - checked_));
+    checked_ = end;
 }
 
 inline std::byte* Train::append(std::uint32_t bytes) noexcept {
     std::byte* at = staged_;
     staged_ += bytes;
     length_ += bytes;
-    iovec& last = vectors_[vectors_used_ - 1];
-    if (static_cast<std::byte*>(last.iov_base) + last.iov_len == at)
-        last.iov_len += bytes;
-    else
-        vectors_[vectors_used_++] = {at, bytes};
+    if (vectors_used_ != 0) {
+        iovec& last = vectors_[vectors_used_ - 1];
+        if (static_cast<std::byte*>(last.iov_base) + last.iov_len == at) {
+            last.iov_len += bytes;
+            return at;
+        }
+    }
+    vectors_[vectors_used_++] = {at, bytes};
     return at;
 }
 
 inline void Train::refer(const std::byte* data, std::uint32_t bytes) noexcept {
-    if (bytes < least_reference || guard_->needs_copy()) {
+    if (bytes < least_reference || sealed_) {
         base::device_copy(append(bytes), data, bytes);
         return;
     }
+    check_until(staged_);
+    if (bytes <= most_copied_) {
+        checksum_ = wire::crc32c_copy(checksum_, append(bytes), data, bytes);
+        checked_ = staged_;
+        return;
+    }
+    checksum_ = wire::crc32c(checksum_, data, bytes);
     length_ += bytes;
     vectors_[vectors_used_++] = {const_cast<std::byte*>(data), bytes};
 }
@@ -143,7 +177,8 @@ inline void Train::pad(std::uint32_t bytes) noexcept {
 }
 
 inline void Train::drop_packet() noexcept {
-    vectors_used_ = first_part_;
+    vectors_used_ = vectors_before_;
+    if (vectors_used_ != 0) vectors_[vectors_used_ - 1].iov_len = bytes_before_;
     staged_ = packet_start_;
     open_ = false;
     --packets_;
@@ -151,10 +186,15 @@ inline void Train::drop_packet() noexcept {
 }
 
 inline void Train::close_packet() noexcept {
-    const std::uint32_t overhead = guard_->overhead();
-    if (overhead != 0) std::memset(append(overhead), 0, overhead);  // for the tag
-    guard_->protect(header_, number_ - 1,
-                    {vectors_.get() + first_part_, vectors_used_ - first_part_});
+    if (sealed_) [[unlikely]] {
+        const std::uint32_t overhead = guard_->overhead();
+        std::memset(append(overhead), 0, overhead);  // for the tag
+        const iovec whole{packet_start_, length_};
+        guard_->protect(header_, number_ - 1, {&whole, 1});
+    } else {
+        check_until(staged_);
+        wire::store(packet_start_ + wire::PacketHeader::checksum_at, checksum_);
+    }
     bytes_ += length_;
     open_ = false;
 }

@@ -13,6 +13,8 @@ constexpr std::uint32_t acknowledge_every_bytes = 256U << 10U;
 constexpr std::uint32_t acknowledge_every_packets = 256;
 /// While packets come one after the other their acknowledgement waits so long for more of them.
 constexpr Nanoseconds acknowledge_within = 8'000;
+/// The same while a message is on its way of which only a part has come: more must follow.
+constexpr Nanoseconds acknowledge_midway_within = 32'000;
 /// A packet that comes so long after the one before it is no part of a stream.
 constexpr Nanoseconds lone_after = 20'000;
 constexpr Nanoseconds rate_holds = 100'000'000;
@@ -92,7 +94,8 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
         return;
     }
     link.heard(now);
-    if (link.has_received(number)) {
+    const bool in_order = link.expects(number);
+    if (!in_order && link.has_received(number)) {
         ++link.counters().duplicate_packets;
         // The sender may not have heard that it came.
         if (owed_packets_ != 0) soon_ = true;
@@ -153,8 +156,6 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
                 return client_.violation("a frame of a kind that there is not");
         }
     }
-    const bool in_order =
-        number == (link.received_ranges().empty() ? 0 : link.largest_received() + 1);
     if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return;
     if (!carries_data) return;
     last_arrival_ = index;
@@ -173,7 +174,11 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
 }
 
 void Transport::received_all(Nanoseconds now) noexcept {
-    if (owed_packets_ != 0 && (lone_ || now - owed_since_ >= acknowledge_within)) soon_ = true;
+    if (owed_packets_ != 0 && (lone_ || now >= acknowledge_at())) soon_ = true;
+}
+
+Nanoseconds Transport::acknowledge_at() const noexcept {
+    return owed_since_ + (client_.is_midway() ? acknowledge_midway_within : acknowledge_within);
 }
 
 bool Transport::awaits_answers() const noexcept {
@@ -383,12 +388,7 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     train_.finish();
     const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
     if (outcome == SendOutcome::Sent) {
-        std::uint32_t left = train_.bytes();
-        for (const Span& span : spans_) {
-            const std::uint32_t bytes = std::min(left, train_.packet_bytes());
-            left -= bytes;
-            link.sent(bytes, span, now);
-        }
+        link.sent(spans_, train_.packet_bytes(), train_.bytes(), now);
         client_.sent(spans_);
         if (client_.pending_bytes() == 0) link.ran_dry();
         return true;
@@ -537,7 +537,7 @@ void Transport::on_time(Nanoseconds now) {
             send_close(now);
         return;
     }
-    if (owed_packets_ != 0 && now - owed_since_ >= acknowledge_within) soon_ = true;
+    if (owed_packets_ != 0 && now >= acknowledge_at()) soon_ = true;
     for (std::size_t i = 0; i < links_.size(); ++i) {
         Link& link = links_[i];
         if (link.loss_time() <= now)
@@ -569,7 +569,7 @@ Nanoseconds Transport::next_deadline() const noexcept {
     if (closed_) return never;
     if (closing_) return std::min(close_until_, next_close_);
     Nanoseconds earliest = last_heard() + terms_.lost_after;
-    if (owed_packets_ != 0) earliest = std::min(earliest, owed_since_ + acknowledge_within);
+    if (owed_packets_ != 0) earliest = std::min(earliest, acknowledge_at());
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {
         earliest = std::min({earliest, link.loss_time(), link.tail_time(), link.probe_time(),

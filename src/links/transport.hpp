@@ -45,6 +45,8 @@ class StreamClient {
     /// False: it can not be taken now; the packet counts as lost.
     [[nodiscard]] virtual bool take(const wire::DataFrame& frame,
                                     std::span<const std::byte> payload) = 0;
+    /// Of some operation a part has come.
+    [[nodiscard]] virtual bool is_midway() const noexcept = 0;
     virtual void peer_closes(const wire::CloseFrame& frame) = 0;
     virtual void violation(const char* what) = 0;
 
@@ -140,6 +142,8 @@ class Transport {
         std::uint32_t bytes = 0;
     };
 
+    /// When what is owed is sent at the latest, once nothing more is there to be read.
+    [[nodiscard]] Nanoseconds acknowledge_at() const noexcept;
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);

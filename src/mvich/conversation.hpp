@@ -70,6 +70,7 @@ class Conversation final : public Source {
     bool cancel_send(const void* context);
     /// A posted receive that was taken from the queue for one of our messages ends.
     enum class Arrival : std::uint8_t {
+        Passed,  ///< as Taken, and nothing has come of it but a credit that is owed
         Taken,   ///< the packet's memory is free
         Kept,    ///< its vbuf is given to Lane::recycle later
         NotNow,  ///< nothing has happened: no vbuf is free to keep it in
@@ -117,6 +118,7 @@ class Conversation final : public Source {
         Lent,       ///< RGET: the peer reads
         Streaming,  ///< R3
         Writing,    ///< RPUT
+        Shared,     ///< RGET: the peer reads one part, we write the other
         Awaiting,   ///< all is sent; Delivered or the answer is missing
         Answered,   ///< the answer is announced and on its way
     };
@@ -138,7 +140,8 @@ class Conversation final : public Source {
         std::uint64_t total = 0;   ///< bytes that travel from here
         std::uint64_t wanted = 0;  ///< reads: bytes that travel back
         std::uint64_t sent = 0;
-        std::uint64_t agreed = 0;  ///< R3, RPUT: bytes that the receiver has room for
+        std::uint64_t agreed = 0;    ///< bytes that we are to move: what the receiver has room for
+        bool peer_has_read = false;  ///< Shared: its part
         OrderId peer_id = 0;
         std::uint64_t remote_address = 0;
         std::uint32_t remote_handle = 0;
@@ -155,7 +158,7 @@ class Conversation final : public Source {
             next = nullptr;
             state = SendState::Pending;
             flags = 0;
-            silent = answered = false;
+            silent = answered = peer_has_read = false;
             data = sent = wanted = 0;
             operation = datatype = remote_pieces = 0;
             registration = nullptr;
@@ -172,6 +175,7 @@ class Conversation final : public Source {
         std::uint64_t total = 0;
         std::uint64_t agreed = 0;  ///< the smaller of the two: what travels
         std::uint64_t received = 0;
+        bool sender_writes = false;  ///< all of it or a part, and has not said that it is there
         OrderId peer_id = 0;
         MessageClass message_class = MessageClass::Tagged;
         Protocol protocol = Protocol::R3;
@@ -188,6 +192,7 @@ class Conversation final : public Source {
             read = 0;
             pieces = {};
             base = received = key = 0;
+            sender_writes = false;
             registration = nullptr;
         }
     };
@@ -229,8 +234,7 @@ class Conversation final : public Source {
     static constexpr std::size_t most_pieces_at_once = 16;
     [[nodiscard]] Lane::Outcome send_packet(Packet& packet, std::span<const iovec> pieces,
                                             std::uint64_t offset, std::uint64_t bytes);
-    [[nodiscard]] Lane::Outcome send_plain(const PlainEager& packet,
-                                           std::span<const iovec> payload);
+    [[nodiscard]] bool send_plain(const SendOrder& order, std::uint64_t bytes);
     [[nodiscard]] Lane::Outcome send_stream_part(const SendRecord& record, std::uint64_t bytes);
     void append(SendRecord& record) noexcept;
     void remove_first_pending() noexcept;
@@ -272,6 +276,7 @@ class Conversation final : public Source {
                                        std::span<const std::byte> payload);
     [[nodiscard]] Arrival other_bytes(std::span<const std::byte> bytes, Vbuf* vbuf);
     [[nodiscard]] static Space space_of(const PlainEager& packet) noexcept;
+    [[nodiscard]] static MessageClass class_of(Space space) noexcept;
     void heard_credits(std::uint32_t credits) noexcept;
     [[nodiscard]] Arrival noop(const PacketHead& head);
     [[nodiscard]] Arrival other_packet(const Packet& packet, Vbuf* vbuf);
@@ -279,6 +284,8 @@ class Conversation final : public Source {
                                         std::span<const std::byte> payload);
     void begin_receive(const Announcement& message, ReceiveRecord& record);
     void grant(ReceiveRecord& record);
+    [[nodiscard]] std::uint64_t part_of_sender(const ReceiveRecord& record) const noexcept;
+    void written(SendRecord& record);
     void finish_receive(ReceiveRecord& record, Status status);
     [[gnu::always_inline]] void complete_posted(PostedReceive& receive, Completion& completion,
                                                 std::uint64_t offset);

@@ -16,6 +16,10 @@ namespace via::mvich {
     return bytes;
 }
 
+inline MessageClass Conversation::class_of(Space space) noexcept {
+    return space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message;
+}
+
 inline bool Conversation::send_at_once(const SendOrder& order) {
     const std::uint64_t bytes =
         order.pieces.size() == 1 ? order.pieces[0].iov_len : bytes_of(order.pieces);
@@ -24,26 +28,23 @@ inline bool Conversation::send_at_once(const SendOrder& order) {
         !credits_.may_send_data() || (order.flags & (order_delivered | order_fence)) != 0 ||
         lost_ || order.pieces.size() > most_pieces_at_once) [[unlikely]]
         return false;
-    const bool headed = abilities_.in_place && order.pieces.size() == 1;
-    const PlainEager packet{
-        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message,
-        (order.flags & order_has_data) != 0,
-        credits_.take_owed(headed ? most_noted_credits : 0xFFFF),
-        order.tag,
-        order.data,
-        {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}};
-    Lane::Outcome outcome;
-    if (headed) [[likely]] {
+    if (abilities_.in_place && order.pieces.size() == 1) [[likely]] {
+        const std::uint16_t credits = credits_.take_owed(most_noted_credits);
         na::HeadedMessage message;
-        encode_headed(packet, message);
+        encode_headed({.message_class = class_of(order.space),
+                       .has_data = (order.flags & order_has_data) != 0,
+                       .credits = credits,
+                       .tag = order.tag,
+                       .data = order.data,
+                       .payload = {}},
+                      message);
         message.payload = order.pieces[0].iov_base;
         message.payload_bytes = static_cast<std::uint32_t>(bytes);
-        outcome = lane_->send_headed(message);
-    } else {
-        outcome = send_plain(packet, order.pieces);
-    }
-    if (!went(outcome, packet.credits)) [[unlikely]]
+        if (!went(lane_->send_headed(message), credits)) [[unlikely]]
+            return false;
+    } else if (!send_plain(order, bytes)) {
         return false;
+    }
     credits_.sent();
     around_.counters->count_sent(index_of(Protocol::Eager), bytes);
     return true;
@@ -73,8 +74,9 @@ inline void Conversation::deliver(PostedReceive& receive, const Announcement& me
     const std::uint64_t offset = around_.receives->use_of(receive, payload.size());
     const std::size_t copied = receive.pieces.scatter(offset, payload);
     if (copied != 0) {
-        around_.counters->copies.add();
-        around_.counters->copied_bytes.add(copied);
+        auto& counters = *around_.counters;
+        counters.copies.add();
+        counters.copied_bytes.add(copied);
     }
     const std::uint64_t overflow = payload.size() - copied;
     Completion completion{.what = Happened::Received,
@@ -111,7 +113,8 @@ inline Conversation::Arrival Conversation::eager_message(const PlainEager& packe
         return Arrival::Broken;
     PostedReceive* receive = around_.receives->match(space_of(packet), packet.tag, peer);
     if (receive == nullptr) [[unlikely]]
-        return keep_message(packet, delivered, vbuf);
+        return keep_message(PlainEager(packet), delivered,
+                            vbuf);  // so that this one needs no memory
     heard_credits(packet.credits);
     credits_.passed();
     around_.counters->received.add();
@@ -119,7 +122,7 @@ inline Conversation::Arrival Conversation::eager_message(const PlainEager& packe
             {packet.message_class, Protocol::Eager, packet.has_data, delivered != 0, packet.tag,
              packet.data, delivered, bytes, 0, 0},
             packet.payload);
-    return Arrival::Taken;
+    return delivered == 0 ? Arrival::Passed : Arrival::Taken;
 }
 
 inline Conversation::Arrival Conversation::headed_packet(std::uint32_t note,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cpu.hpp"
 #include "mvich/conversation_hot_path.hpp"
 
 namespace via::mvich {
@@ -256,6 +257,16 @@ void Conversation::begin_receive(const Announcement& message, ReceiveRecord& rec
     grant(record);
 }
 
+/// How much of a message the sender is to write. Inside a host two cores copy faster than one: of
+/// a message that it offers for reading it writes one half while we read the other. Halves, and not
+/// every other message: programs receive many messages into the same memory, over which the cores
+/// would quarrel.
+std::uint64_t Conversation::part_of_sender(const ReceiveRecord& record) const noexcept {
+    if (record.protocol == Protocol::Rput) return record.agreed;
+    if (!abilities_.one_copy || around_.settings->protocol.forced) return 0;
+    return record.agreed / 2 / base::cache_line * base::cache_line;
+}
+
 /// Asks for the data, by the way that the sender proposes or, if that can not be, by R3.
 void Conversation::grant(ReceiveRecord& record) {
     const std::uint64_t bytes = record.agreed = std::min(record.total, record.capacity);
@@ -265,18 +276,24 @@ void Conversation::grant(ReceiveRecord& record) {
         finish_receive(record, Status::Ok);
         return;
     }
-    if (record.protocol != Protocol::R3 && record.pieces.pieces().size() == 1) {
+    const bool can_rdma =
+        record.pieces.pieces().size() == 1 &&
+        (!abilities_.in_place || abilities_.one_copy || around_.settings->protocol.forced);
+    if (record.protocol != Protocol::R3 && can_rdma) {
         std::byte* to = static_cast<std::byte*>(record.pieces.pieces()[0].iov_base) + record.base;
         record.registration = around_.registrations->acquire(to, bytes);
         if (record.registration != nullptr) {
+            const std::uint64_t written = part_of_sender(record);
+            record.sender_writes = written != 0;
+            if (record.sender_writes)
+                control_.push_back({PacketKind::OkToSend, record.peer_id, record.id,
+                                    reinterpret_cast<std::uint64_t>(to),
+                                    RegistrationCache::handle_of(record.registration),
+                                    record.protocol, Status::Ok, written});
             if (record.protocol == Protocol::Rget) {
+                record.received = written;
                 transfers_.push_back(record.id);
-                return;
             }
-            control_.push_back({PacketKind::OkToSend, record.peer_id, record.id,
-                                reinterpret_cast<std::uint64_t>(to),
-                                RegistrationCache::handle_of(record.registration), Protocol::Rput,
-                                Status::Ok, bytes});
             return;
         }
     }
@@ -302,9 +319,10 @@ bool Conversation::take_ok_to_send(const Packet& packet) {
         streams_.push_back(record);
         return true;
     }
-    if (packet.protocol != Protocol::Rput || record->protocol != Protocol::Rput) return false;
+    if (packet.protocol != record->protocol) return false;
     const iovec piece = record->pieces.pieces()[0];
-    record->registration = around_.registrations->acquire(piece.iov_base, piece.iov_len);
+    if (record->registration == nullptr)
+        record->registration = around_.registrations->acquire(piece.iov_base, piece.iov_len);
     if (record->registration == nullptr) {
         // The receiver has lent its memory; data packets are as good.
         around_.counters->fallbacks.add();
@@ -315,7 +333,7 @@ bool Conversation::take_ok_to_send(const Packet& packet) {
     }
     record->remote_address = packet.address;
     record->remote_handle = packet.handle;
-    record->state = SendState::Writing;
+    record->state = packet.protocol == Protocol::Rget ? SendState::Shared : SendState::Writing;
     transfers_.push_back(record->id);
     return true;
 }
@@ -337,11 +355,18 @@ bool Conversation::take_data(const Packet& packet) {
 bool Conversation::take_finish(const Packet& packet) {
     if ((packet.head.word & receive_id_bit) != 0) {
         ReceiveRecord* record = receives_.find(packet.head.word);
-        if (record == nullptr || record->protocol != Protocol::Rput) return false;
-        finish_receive(*record, Status::Ok);
+        if (record == nullptr || !record->sender_writes) return false;
+        record->sender_writes = false;
+        if (record->protocol == Protocol::Rput || record->received == record->agreed)
+            finish_receive(*record, Status::Ok);
         return true;
     }
     SendRecord* record = sends_.find(packet.head.word);
+    if (record != nullptr && record->state == SendState::Shared && !record->peer_has_read) {
+        record->peer_has_read = true;
+        if (record->sent == record->agreed) written(*record);
+        return true;
+    }
     if (record == nullptr ||
         (record->state != SendState::Lent && record->state != SendState::Requested))
         return false;
@@ -356,7 +381,9 @@ bool Conversation::take_delivered(const Packet& packet) {
     SendRecord* record = sends_.find(packet.head.word);
     // A peer that refuses a write may do so before it has seen the data.
     if (record == nullptr || !record->answered || record->state == SendState::Pending) return false;
-    if (record->state == SendState::Writing || record->state == SendState::Answered) return false;
+    if (record->state == SendState::Writing || record->state == SendState::Shared ||
+        record->state == SendState::Answered)
+        return false;
     // What was asked for comes in an answer of its own, or not at all.
     if (record->wanted != 0 && packet.status == Status::Ok) return false;
     finish_send(*record, packet.status);
@@ -377,7 +404,7 @@ void Conversation::rdma_done(OrderId token, bool good) {
             return;
         }
         control_.push_back({PacketKind::Finish, record->peer_id});
-        finish_receive(*record, Status::Ok);
+        if (!record->sender_writes) finish_receive(*record, Status::Ok);
         return;
     }
     SendRecord* record = sends_.find(token);
@@ -388,9 +415,14 @@ void Conversation::rdma_done(OrderId token, bool good) {
         return;
     }
     control_.push_back({PacketKind::Finish, record->peer_id});
-    around_.counters->count_sent(index_of(Protocol::Rput), record->total);
-    record->state = SendState::Awaiting;
-    if (!record->answered) finish_send(*record, Status::Ok);
+    if (record->state == SendState::Writing || record->peer_has_read) written(*record);
+}
+
+/// All of a message is in the receiver's memory.
+void Conversation::written(SendRecord& record) {
+    around_.counters->count_sent(index_of(record.protocol), record.total);
+    record.state = SendState::Awaiting;
+    if (!record.answered) finish_send(record, Status::Ok);
 }
 
 void Conversation::finish_receive(ReceiveRecord& record, Status status) {

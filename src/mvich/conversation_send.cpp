@@ -29,14 +29,22 @@ void Conversation::open(Lane& lane, std::uint32_t window) {
     if (lane.send({&piece, 1}, sizeof hello) != Lane::Outcome::Done) go_lost();
 }
 
-Lane::Outcome Conversation::send_plain(const PlainEager& packet, std::span<const iovec> payload) {
+/// A short message whose head does not go apart.
+bool Conversation::send_plain(const SendOrder& order, std::uint64_t bytes) {
+    const PlainEager packet{class_of(order.space),
+                            (order.flags & order_has_data) != 0,
+                            credits_.take_owed(),
+                            order.tag,
+                            order.data,
+                            {static_cast<const std::byte*>(nullptr), bytes}};
     std::array<std::uint64_t, max_plain_eager_head_bytes / 8> head;
     const std::size_t head_bytes = encode_plain_eager(packet, head);
     std::array<iovec, 1 + most_pieces_at_once> pieces;
     pieces[0] = {head.data(), head_bytes};
-    std::copy(payload.begin(), payload.end(), pieces.begin() + 1);
-    return lane_->send({pieces.data(), 1 + payload.size()},
-                       static_cast<std::uint32_t>(head_bytes + packet.payload.size()));
+    std::copy(order.pieces.begin(), order.pieces.end(), pieces.begin() + 1);
+    const Lane::Outcome outcome = lane_->send({pieces.data(), 1 + order.pieces.size()},
+                                              static_cast<std::uint32_t>(head_bytes + bytes));
+    return went(outcome, packet.credits);
 }
 
 Posted Conversation::send_later(const SendOrder& order) {
@@ -45,8 +53,7 @@ Posted Conversation::send_later(const SendOrder& order) {
     if (lost_) return Posted::Again;
     if (inject && injected_pending_ >= most_injected_pending) return Posted::Again;
     SendRecord& record = sends_.make();
-    record.message_class =
-        order.space == Space::Tagged ? MessageClass::Tagged : MessageClass::Message;
+    record.message_class = class_of(order.space);
     record.what = Happened::Sent;
     record.flags = order.flags;
     record.word = order.tag;
@@ -225,7 +232,8 @@ bool Conversation::start_next() {
         return start_unmatched(*record);
     const ProtocolChoice choice =
         choose_protocol(around_.settings->protocol, abilities_,
-                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_});
+                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_,
+                         sends_.used() - replies_under_way_ > 1});
     if (choice.protocol != Protocol::Eager) return start_request(*record, choice.protocol);
     if (!credits_.may_send_data()) {
         if (!std::exchange(stalled_, true)) around_.counters->credit_stalls.add();

@@ -77,6 +77,8 @@ class DeviceParts final : public Registrar {
     void forget(ViLane& lane);
     /// It is connected: inside the host or beyond it.
     void carries(ViLane& lane, bool in_place);
+    /// Something came; nothing is to be sent that was not before.
+    void noticed() noexcept { events_ = true; }
     /// The lane's conversation may have something to send.
     void touched(ViLane& lane) {
         events_ = true;

@@ -20,6 +20,7 @@ struct LaneAbilities {
     std::uint32_t eager_bytes = 0;   ///< largest message in one: it may have to wait in a vbuf
     std::uint64_t rdma_bytes = 0;    ///< largest RDMA
     bool in_place = false;           ///< packets are seen where they lie: the peer is on this host
+    bool one_copy = false;  ///< in place: both ends reach straight into each other's memory
     bool rdma_read = false;
     bool rdma_write = false;
 };

@@ -22,10 +22,11 @@ constexpr std::uint64_t most_rdma_bytes = 1U << 30;
 
 }  // namespace
 
-LaneAbilities MessageSettings::abilities(bool in_place, std::uint32_t longest_packet,
+LaneAbilities MessageSettings::abilities(bool in_place, bool one_copy, std::uint32_t longest_packet,
                                          std::uint64_t longest_transfer) const noexcept {
     LaneAbilities abilities;
     abilities.in_place = in_place;
+    abilities.one_copy = one_copy;
     abilities.packet_bytes =
         in_place ? std::min(in_place_packet_bytes, longest_packet) : vbuf_bytes;
     abilities.eager_bytes = vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes);

@@ -25,7 +25,8 @@ struct MessageSettings {
 
     /// What a connection can do. `in_place`: the peer is on this host, and packets of up to
     /// `longest_packet` bytes are seen where they lie. `longest_transfer`: of RDMA.
-    [[nodiscard]] LaneAbilities abilities(bool in_place, std::uint32_t longest_packet,
+    [[nodiscard]] LaneAbilities abilities(bool in_place, bool one_copy,
+                                          std::uint32_t longest_packet,
                                           std::uint64_t longest_transfer) const noexcept;
     /// How many packets a peer may have under way to here, those for control included. Inside a
     /// host no vbufs are posted for them, so it may be more.

@@ -71,20 +71,12 @@ Fields fields_of(const PacketHead& head) noexcept {
 /// Whether there is an address to read from or write to.
 bool has_address(PacketKind kind, Protocol protocol) noexcept {
     return kind == PacketKind::Request ? protocol == Protocol::Rget
-                                       : kind == PacketKind::OkToSend && protocol == Protocol::Rput;
+                                       : kind == PacketKind::OkToSend && protocol != Protocol::R3;
 }
 
-bool known(Protocol protocol, PacketKind kind) noexcept {
-    switch (protocol) {
-        case Protocol::R3:
-        case Protocol::Rput:
-            return true;
-        case Protocol::Rget:
-            return kind == PacketKind::Request;  // matched, it is answered by Finish
-        case Protocol::Eager:
-            break;
-    }
-    return false;
+/// Of a Request or an OkToSend.
+bool known(Protocol protocol) noexcept {
+    return protocol == Protocol::R3 || protocol == Protocol::Rget || protocol == Protocol::Rput;
 }
 
 bool known(const PacketHead& head) noexcept {
@@ -153,7 +145,7 @@ bool read_fields(Reader& reader, const Fields& fields, Packet& packet) noexcept 
     if (fields.total && !reader.get(packet.total)) return false;
     if (fields.offset && !reader.get(packet.offset)) return false;
     if (fields.protocol) {
-        if (!reader.get(packet.protocol) || !known(packet.protocol, packet.kind())) return false;
+        if (!reader.get(packet.protocol) || !known(packet.protocol)) return false;
         if (has_address(packet.kind(), packet.protocol) &&
             !(reader.get(packet.address) && reader.get(packet.handle)))
             return false;

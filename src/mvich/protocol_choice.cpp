@@ -49,12 +49,18 @@ ProtocolChoice choose_protocol(const ProtocolSettings& settings, const LaneAbili
                                   ? "it is wanted"
                                   : "RDMA is wanted but needs one piece of at least one byte"};
     }
-    if (message.bytes < settings.least_rdma(lane.in_place))
+    if (message.bytes < settings.least_rdma(lane.in_place, message.in_stream)) {
+        if (can_rdma && lane.one_copy && message.bytes >= settings.least_rdma(lane.in_place, true))
+            return {Protocol::R3, "copies of both ends overlap; rget if others are under way"};
         return {Protocol::R3, "copies of both ends overlap, and a handshake bounds the buffers"};
+    }
     if (!can_rdma) return {Protocol::R3, "RDMA needs one piece"};
-    // Inside a host the receiver fetches with one copy when it is ready. Between hosts a read would
-    // take a round trip more than a write.
-    if (lane.in_place && lane.rdma_read) return {Protocol::Rget, "one copy, made by the receiver"};
+    if (lane.in_place) {
+        if (lane.one_copy)
+            return {Protocol::Rget, "one copy: the receiver reads a half, the sender writes one"};
+        return {Protocol::R3, "neither end can reach into the other's memory (no CMA)"};
+    }
+    // Between hosts a read would take a round trip more than a write.
     if (lane.rdma_write) return {Protocol::Rput, "straight out of the sender's memory"};
     if (lane.rdma_read) return {Protocol::Rget, "one copy, made by the receiver"};
     return {Protocol::R3, "no RDMA on this connection"};

@@ -14,10 +14,11 @@ namespace via::mvich {
 
 struct ProtocolSettings {
     std::uint64_t eager_bytes = 4096;
-    std::uint64_t rdma_bytes = 262144;            ///< between hosts
-    std::uint64_t one_copy_bytes = 64 * 1048576;  ///< inside a host
-    [[nodiscard]] std::uint64_t least_rdma(bool in_place) const noexcept {
-        return in_place ? one_copy_bytes : rdma_bytes;
+    std::uint64_t rdma_bytes = 262144;      ///< between hosts
+    std::uint64_t one_copy_bytes = 262144;  ///< inside a host
+    /// In a stream nobody waits for the first byte of a message, so it begins to pay earlier.
+    [[nodiscard]] std::uint64_t least_rdma(bool in_place, bool in_stream) const noexcept {
+        return !in_place ? rdma_bytes : in_stream ? one_copy_bytes / 4 : one_copy_bytes;
     }
     std::optional<Protocol> forced;
 };
@@ -36,6 +37,7 @@ struct MessageShape {
     bool one_piece = true;  ///< RDMA needs that
     /// The peer's vbufs are full of messages that nobody asked for.
     bool peer_starves = false;
+    bool in_stream = false;  ///< others to the same peer are under way
 };
 
 /// The largest message that is sent at once on a lane.

@@ -84,7 +84,7 @@ PostedReceive* ReceiveQueue::make(const ReceiveOrder& order) {
     receive.least_free = order.least_free;
     receive.messages = 0;
     receive.spent = false;
-    receive.cookie = order.cookie;
+    receive.cookie = {base::by_itself(order.cookie.context), base::by_itself(order.cookie.flags)};
     receive.listener = listener_;
     return &receive;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/copy_small.hpp"
+#include "base/cpu.hpp"
 #include "mvich/order.hpp"
 #include "mvich/packet.hpp"
 
@@ -35,9 +36,9 @@ class PieceList {
     /// Can throw std::bad_alloc, and is empty then.
     void assign(std::span<const iovec> pieces) {
         if (pieces.size() == 1) {
-            few_[0] = pieces[0];
+            few_[0].iov_base = base::by_itself(pieces[0].iov_base);
+            few_[0].iov_len = bytes_ = base::by_itself(pieces[0].iov_len);
             count_ = 1;
-            bytes_ = pieces[0].iov_len;
         } else {
             assign_other(pieces);
         }

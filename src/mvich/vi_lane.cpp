@@ -66,7 +66,8 @@ base::Result<void> ViLane::create() {
 void ViLane::carry(Conversation& conversation) {
     const bool in_place = vi_->shows_frames(handle_);
     const MessageSettings& settings = device_.settings();
-    abilities_ = settings.abilities(in_place, in_place ? vi_->longest_packet(handle_) : 0,
+    abilities_ = settings.abilities(in_place, in_place && vi_->reaches_peer_memory(handle_),
+                                    in_place ? vi_->longest_packet(handle_) : 0,
                                     device_.nic().device().attributes().max_transfer_bytes);
     std::uint32_t window = settings.first_window(in_place);
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
@@ -248,6 +249,7 @@ void ViLane::arrived(Vbuf* vbuf) {
         return;
     }
     switch (hear(vbuf)) {
+        case Conversation::Arrival::Passed:
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;
@@ -266,6 +268,11 @@ bool ViLane::frame(const na::FrameView& view) {
     if (conversation_ == nullptr) [[unlikely]]
         return false;
     const Conversation::Arrival arrival = hear(view);
+    if (arrival == Conversation::Arrival::Passed && !conversation_->credits().noop_due())
+        [[likely]] {
+        device_.noticed();
+        return true;
+    }
     if (arrival == Conversation::Arrival::NotNow) [[unlikely]]
         return false;
     if (arrival == Conversation::Arrival::Broken) [[unlikely]]

@@ -151,6 +151,8 @@ struct QueuePair {
     /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
     /// give the core away.
     std::atomic<bool> shares_core{false};
+    /// A poll is a system call: a breath between two of them would only come late.
+    std::atomic<bool> polls_kernel{false};
     /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
     /// into the queue by itself.
     bool rings_receives = false;
@@ -204,12 +206,14 @@ class Endpoint {
         return false;
     }
     /// The same for one with a head, to a peer that has a sink.
-    [[nodiscard]] virtual bool send_headed(const HeadedMessage& message) {
+    [[gnu::noinline, nodiscard]] virtual bool send_headed(const HeadedMessage& message) {
         (void)message;
         return false;
     }
     /// The longest message that both take in the end; 0: none on this connection.
     [[nodiscard]] virtual std::uint32_t longest_gathered() const { return 0; }
+    /// Does RDMA in both directions take one copy, of any memory of the peer?
+    [[nodiscard]] virtual bool reaches_peer_memory() const { return false; }
     /// Does a poll show messages to QueuePair::sink?
     [[nodiscard]] virtual bool shows_frames() const { return false; }
     /// Would a poll find something? For an endpoint that shows frames; it may say yes too often.

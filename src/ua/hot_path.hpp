@@ -255,7 +255,7 @@ inline DoneOutcome VirtualInterface::done_of(std::uint64_t expected, VIP_DESCRIP
             if (outcome != DoneOutcome::NotDone) return outcome;
         }
         if (!queues_->shares_core.load(std::memory_order_relaxed)) [[likely]] {
-            base::cpu_relax();
+            if (!queues_->polls_kernel.load(std::memory_order_relaxed)) base::cpu_relax();
             return DoneOutcome::NotDone;
         }
     }

@@ -552,6 +552,11 @@ std::uint32_t VirtualInterface::longest_packet(std::uint64_t expected) {
     return is(expected) && state_ == ViState::Connected ? carrier_->longest_gathered() : 0;
 }
 
+bool VirtualInterface::reaches_peer_memory(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    return is(expected) && state_ == ViState::Connected && carrier_->reaches_peer_memory();
+}
+
 void VirtualInterface::leave_to_service(std::uint64_t expected) {
     const base::BiasedGuard guard(lock_);
     if (!is(expected) || state_ != ViState::Connected) return;

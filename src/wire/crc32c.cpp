@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/device_copy.hpp"
 #include "wire/crc32c_hardware.hpp"
 #include "wire/crc32c_polynomial.hpp"
 
@@ -75,8 +76,12 @@ Ways ask_processor() noexcept {
     }
 #elif VIA_CRC32C_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0)
+    if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0) {
+        if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+            __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0)
+            ways.add({"x86-wide", crc32c_x86_wide, crc32c_copy_x86_wide});
         ways.add({"x86", crc32c_x86});
+    }
 #endif
     ways.add(portable_way);
     return ways;
@@ -100,6 +105,17 @@ std::uint32_t crc32c_portable(std::uint32_t seed, const void* data, std::size_t 
 
 std::uint32_t crc32c(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
     return chosen.check(seed, data, bytes);
+}
+
+bool crc32c_copies() noexcept {
+    return chosen.copy != nullptr;
+}
+
+std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
+                          std::size_t bytes) noexcept {
+    if (chosen.copy != nullptr) return chosen.copy(seed, to, from, bytes);
+    base::device_copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+    return chosen.check(seed, to, bytes);
 }
 
 }  // namespace via::wire

@@ -13,6 +13,13 @@ namespace via::wire {
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t seed, const void* data,
                                    std::size_t bytes) noexcept;
 
+/// Copies and checks what it copies, each byte read once: what goes is what was checked, even if
+/// the program writes there meanwhile.
+[[nodiscard]] std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
+                                        std::size_t bytes) noexcept;
+/// Is that about as cheap as crc32c() alone?
+[[nodiscard]] bool crc32c_copies() noexcept;
+
 /// The same without the processor's instructions for it.
 [[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t seed, const void* data,
                                             std::size_t bytes) noexcept;
@@ -21,6 +28,9 @@ namespace via::wire {
 struct Crc32cWay {
     const char* name;
     std::uint32_t (*check)(std::uint32_t seed, const void* data, std::size_t bytes) noexcept;
+    /// Null: it knows no better than to copy first.
+    std::uint32_t (*copy)(std::uint32_t seed, void* to, const void* from,
+                          std::size_t bytes) noexcept = nullptr;
 };
 [[nodiscard]] std::span<const Crc32cWay> crc32c_ways() noexcept;
 

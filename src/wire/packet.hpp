@@ -32,6 +32,7 @@ void store(std::byte* to, Number value) noexcept {
 /// 0 token, 4 checksum, 8 packet number, 12 version, 13 link, 14 flags, 15 zero.
 struct PacketHeader {
     static constexpr std::uint32_t bytes = 16;
+    static constexpr std::uint32_t checksum_at = 4;
     /// What the checksum covers begins here.
     static constexpr std::uint32_t covered_from = 8;
     std::uint32_t token = 0;     ///< the receiver's name for the connection
@@ -159,14 +160,13 @@ class FrameReader {
 
 // ---- coding -------------------------------------------------------------------------------------
 
+// What is stored in words is soon read in the same words, by the checksum: a processor can hand a
+// word on from store to load, but not one that is put together from several stores.
+
 inline void encode(std::byte* to, const PacketHeader& header) noexcept {
-    store(to, header.token);
-    store(to + 4, header.checksum);
-    store(to + 8, header.number);
-    store(to + 12, header.version);
-    store(to + 13, header.link);
-    store(to + 14, header.flags);
-    store(to + 15, std::uint8_t{0});
+    store(to, std::uint64_t{header.token} | std::uint64_t{header.checksum} << 32U);
+    store(to + 8, std::uint64_t{header.number} | std::uint64_t{header.version} << 32U |
+                      std::uint64_t{header.link} << 40U | std::uint64_t{header.flags} << 48U);
 }
 
 inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
@@ -180,15 +180,18 @@ inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
     return header;
 }
 
+inline std::uint64_t first_word(const DataFrame& frame) noexcept {
+    return std::uint64_t{static_cast<std::uint8_t>(frame.type)} | std::uint64_t{frame.flags} << 8U |
+           std::uint64_t{frame.length} << 16U | std::uint64_t{frame.message} << 32U;
+}
+
 inline std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept {
-    store(to, frame.type);
-    store(to + 1, frame.flags);
-    store(to + 2, frame.length);
-    store(to + 4, frame.message);
-    store(to + 8, frame.receive);
+    store(to, first_word(frame));
     std::byte* at = to + 12;
-    if (!frame.whole()) {
-        store(at, frame.total);
+    if (frame.whole()) {
+        store(to + 8, frame.receive);
+    } else {
+        store(to + 8, std::uint64_t{frame.receive} | std::uint64_t{frame.total} << 32U);
         store(at + 4, frame.offset);
         at += 8;
     }
@@ -205,18 +208,13 @@ inline std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept {
 }
 
 inline std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept {
-    store(to, FrameType::Acknowledgement);
-    store(to + 1, frame.link);
-    store(to + 2, frame.ranges);
-    store(to + 3, frame.state);
-    // Delay, delivered, largest.
-    store(to + 4, frame.delay_us);
-    store(to + 8, frame.delivered);
-    store(to + 12, frame.largest);
+    store(to, std::uint64_t{static_cast<std::uint8_t>(FrameType::Acknowledgement)} |
+                  std::uint64_t{frame.link} << 8U | std::uint64_t{frame.ranges} << 16U |
+                  std::uint64_t{frame.state} << 24U | std::uint64_t{frame.delay_us} << 32U);
+    store(to + 8, std::uint64_t{frame.delivered} | std::uint64_t{frame.largest} << 32U);
     std::byte* at = to + AcknowledgementFrame::fixed_bytes;
     for (std::uint32_t i = 0; i < frame.ranges; ++i) {
-        store(at, frame.range[i].length);
-        store(at + 4, frame.range[i].gap);
+        store(at, std::uint64_t{frame.range[i].length} | std::uint64_t{frame.range[i].gap} << 32U);
         at += AcknowledgementFrame::range_bytes;
     }
     return static_cast<std::uint32_t>(at - to);

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "wire/crc32c.hpp"
-
 namespace via::wire {
 namespace {
 
@@ -35,39 +33,21 @@ PacketGuard::Nonce PacketGuard::nonce_of(std::uint8_t link, std::uint64_t number
     return nonce;
 }
 
-void PacketGuard::protect(const PacketHeader& header, std::uint64_t number,
-                          std::span<const iovec> parts) const noexcept {
-    auto* const first = static_cast<std::byte*>(parts[0].iov_base);
-    if (sealed_) {
-        // One piece (needs_copy). The header is authenticated, the frames are encrypted where they
-        // lie.
-        auto* const bytes = reinterpret_cast<unsigned char*>(first);
-        const std::size_t frames = parts[0].iov_len - PacketHeader::bytes - tag_bytes;
-        const Nonce nonce = nonce_of(header.link, number);
-        crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-            bytes + PacketHeader::bytes, bytes + PacketHeader::bytes + frames, nullptr,
-            bytes + PacketHeader::bytes, frames, bytes, PacketHeader::bytes, nullptr, nonce.data(),
-            key_out_.data());
-        return;
-    }
-    std::uint32_t checksum = crc32c(seed_out_, first + PacketHeader::covered_from,
-                                    parts[0].iov_len - PacketHeader::covered_from);
-    for (const iovec& part : parts.subspan(1))
-        checksum = crc32c(checksum, part.iov_base, part.iov_len);
-    store(first + 4, checksum);
+/// One piece. The header is authenticated, the frames are encrypted where they lie.
+void PacketGuard::seal(const PacketHeader& header, std::uint64_t number,
+                       const iovec& whole) const noexcept {
+    auto* const bytes = static_cast<unsigned char*>(whole.iov_base);
+    const std::size_t frames = whole.iov_len - PacketHeader::bytes - tag_bytes;
+    const Nonce nonce = nonce_of(header.link, number);
+    crypto_aead_chacha20poly1305_ietf_encrypt_detached(
+        bytes + PacketHeader::bytes, bytes + PacketHeader::bytes + frames, nullptr,
+        bytes + PacketHeader::bytes, frames, bytes, PacketHeader::bytes, nullptr, nonce.data(),
+        key_out_.data());
 }
 
-std::optional<std::span<const std::byte>> PacketGuard::open(const PacketHeader& header,
-                                                            std::uint64_t number,
-                                                            std::span<const std::byte> packet,
-                                                            std::vector<std::byte>& opened) const {
-    if (((header.flags & packet_sealed) != 0) != sealed_) return std::nullopt;
-    if (!sealed_) {
-        if (crc32c(seed_in_, packet.data() + PacketHeader::covered_from,
-                   packet.size() - PacketHeader::covered_from) != header.checksum)
-            return std::nullopt;
-        return packet.subspan(PacketHeader::bytes);
-    }
+std::optional<std::span<const std::byte>> PacketGuard::unseal(
+    const PacketHeader& header, std::uint64_t number, std::span<const std::byte> packet,
+    std::vector<std::byte>& opened) const {
     if (packet.size() < PacketHeader::bytes + tag_bytes) return std::nullopt;
     const std::size_t frames = packet.size() - PacketHeader::bytes - tag_bytes;
     opened.resize(frames);

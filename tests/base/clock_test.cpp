@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "base/quick_clock.hpp"
+
 using namespace via::base;
 
 namespace {
@@ -17,6 +19,23 @@ TEST(Clock, MonotonicTimeNeverGoesBack) {
         const Nanoseconds now = monotonic_now();
         ASSERT_GE(now, before);
         before = now;
+    }
+}
+
+TEST(QuickClock, IsNeverEarlyAndNeverGoesBack) {
+    QuickClock clock;
+    constexpr Nanoseconds long_enough_to_be_set_often = 60'000'000;
+    // The counter's speed is known to a few millionths, and it is set every millisecond.
+    constexpr Nanoseconds rounding = 5'000;
+    const Nanoseconds begin = monotonic_now();
+    Nanoseconds before = 0;
+    for (;;) {
+        const Nanoseconds earliest = monotonic_now();
+        const Nanoseconds now = clock.now();
+        ASSERT_GE(now + rounding, before);
+        ASSERT_LE(now, monotonic_now() + rounding);
+        before = now;
+        if (earliest - begin > long_enough_to_be_set_often) break;
     }
 }
 

@@ -67,5 +67,18 @@ TEST(RangeSet, KeepsTheHighestRanges) {
     EXPECT_FALSE(set.contains(27));
 }
 
+TEST(RangeSet, GivesUpWhatReachesDownToAnEnd) {
+    RangeSet set;
+    EXPECT_EQ(set.join(7), 7U);
+    set.add(10, 20);
+    set.add(30, 40);
+    set.add(50, 60);
+    EXPECT_EQ(set.join(9), 9U);
+    EXPECT_EQ(set.ranges().size(), 3U);
+    EXPECT_EQ(set.join(10), 20U) << "right behind it counts";
+    EXPECT_EQ(set.join(55), 60U) << "so does what lies in it, and below";
+    EXPECT_TRUE(set.empty());
+}
+
 }  // namespace
 }  // namespace via::links

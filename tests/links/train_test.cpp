@@ -11,7 +11,9 @@ namespace {
 using Packets = std::vector<std::vector<std::byte>>;
 constexpr std::uint32_t train_packet_bytes = 500;
 
-class TrainTest : public testing::TestWithParam<bool> {
+enum class Way { Refers, Copies, Sealed };
+
+class TrainTest : public testing::TestWithParam<Way> {
   protected:
     TrainTest() {
         for (std::size_t i = 0; i < memory.size(); ++i)
@@ -21,7 +23,7 @@ class TrainTest : public testing::TestWithParam<bool> {
     void begin() {
         wire::PacketHeader header;
         header.token = 77;
-        header.flags = GetParam() ? wire::packet_sealed : std::uint8_t{0};
+        header.flags = sealed ? wire::packet_sealed : std::uint8_t{0};
         train.begin(train_packet_bytes, Train::most_bytes, requester, header, first_number);
     }
     /// As the kernel cuts it.
@@ -67,11 +69,12 @@ class TrainTest : public testing::TestWithParam<bool> {
 
     /// The low half of the numbers turns over in each train.
     static constexpr std::uint64_t first_number = (std::uint64_t{3} << 32U) - 2;
-    wire::PacketGuard requester{{1, 2, 3}, true, GetParam()};
-    wire::PacketGuard acceptor{{1, 2, 3}, false, GetParam()};
+    const bool sealed = GetParam() == Way::Sealed;
+    wire::PacketGuard requester{{1, 2, 3}, true, sealed};
+    wire::PacketGuard acceptor{{1, 2, 3}, false, sealed};
     std::uint32_t capacity = train_packet_bytes - requester.overhead();
     std::vector<std::byte> memory = std::vector<std::byte>(100'000);
-    Train train;
+    Train train{GetParam() == Way::Copies};
 };
 
 TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
@@ -100,7 +103,7 @@ TEST_P(TrainTest, AllPacketsButTheLastAreEquallyLong) {
     EXPECT_EQ(train.bytes(), bytes);
 }
 
-TEST_P(TrainTest, LongPayloadsAreReferredToWhereNothingIsSealed) {
+TEST_P(TrainTest, LongPayloadsAreReferredToUnlessTheyMustOrMayBeCopied) {
     begin();
     train.open_packet();
     append(12, std::byte{8});
@@ -109,7 +112,7 @@ TEST_P(TrainTest, LongPayloadsAreReferredToWhereNothingIsSealed) {
     EXPECT_EQ(train.room(), capacity - 328);
     append(12, std::byte{9});
     train.finish();
-    EXPECT_EQ(refers_to_memory(), !GetParam());
+    EXPECT_EQ(refers_to_memory(), GetParam() == Way::Refers);
     const Packets packets = cut();
     ASSERT_EQ(packets.size(), 1U);
     const auto frames = open(packets[0], 0);
@@ -158,6 +161,34 @@ TEST_P(TrainTest, ADroppedPacketLeavesNothing) {
     open(packets[0], 0);
 }
 
+TEST_P(TrainTest, AnOnlyPacketThatIsDroppedLeavesAnEmptyTrain) {
+    begin();
+    train.open_packet();
+    train.drop_packet();
+    train.finish();
+    EXPECT_EQ(train.packets(), 0U);
+    EXPECT_TRUE(train.parts().empty());
+    train.open_packet();
+    append(20, std::byte{1});
+    train.refer(memory.data(), 300);
+    train.finish();
+    const Packets packets = cut();
+    ASSERT_EQ(packets.size(), 1U);
+    EXPECT_EQ(open(packets[0], 0).size(), 320U);
+}
+
+TEST_P(TrainTest, WhatIsCopiedIsOnePartForTheKernel) {
+    begin();
+    for (int i = 0; i < 5; ++i) {
+        train.open_packet();
+        append(20, std::byte{1});
+        train.refer(memory.data(), train.room());
+    }
+    train.finish();
+    EXPECT_EQ(train.parts().size(), GetParam() == Way::Refers ? 10U : 1U);
+    EXPECT_EQ(cut().size(), 5U);
+}
+
 TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
     for (int round = 0; round < 2; ++round) {  // and a train can be used again
         begin();
@@ -187,8 +218,12 @@ TEST_P(TrainTest, ManyReferencesInManyPacketsStayInOrder) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, TrainTest, testing::Values(false, true),
-                         [](const auto& param) { return param.param ? "Sealed" : "Checksum"; });
+INSTANTIATE_TEST_SUITE_P(Links, TrainTest, testing::Values(Way::Refers, Way::Copies, Way::Sealed),
+                         [](const auto& param) {
+                             return param.param == Way::Refers   ? "Refers"
+                                    : param.param == Way::Copies ? "Copies"
+                                                                 : "Sealed";
+                         });
 
 }  // namespace
 }  // namespace via::links

@@ -45,6 +45,7 @@ namespace {
     options.packet_bytes = options.in_place && below(random, 2) == 0 ? 16'576 : 8192;
     options.room = 1 + static_cast<std::uint32_t>(below(random, 8));
     options.refusals_percent = below(random, 3) == 0 ? 30 : 0;
+    options.one_copy = below(random, 4) != 0;
     if (below(random, 3) == 0)
         options.widest_window = 2 + static_cast<std::uint32_t>(below(random, 60));
     return options;

@@ -54,6 +54,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
                       settings_.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes),
                       700,
                       in_place_,
+                      in_place_ && (shape & 2) != 0,
                       true,
                       true};
         require(windows_.add(1, {{iovec{memory_.open.data(), memory_.open.size()}},
@@ -228,6 +229,30 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
         return context;
     }
 
+    /// `shape`: flags of the order, 16: untagged, 32: in two pieces.
+    void order_send(std::size_t bytes, std::uint8_t shape) {
+        void* const context = lend(bytes);
+        const iovec pieces[2] = {{buffers_[context].get(), bytes / 2},
+                                 {buffers_[context].get() + bytes / 2, bytes - bytes / 2}};
+        const iovec whole{buffers_[context].get(), bytes};
+        SendOrder order;
+        order.to = 0;
+        order.flags = shape & (order_has_data | order_inject | order_delivered | order_fence);
+        order.space = (shape & 16) != 0 ? Space::Message : Space::Tagged;
+        order.pieces =
+            (shape & 32) != 0 ? std::span<const iovec>(pieces) : std::span<const iovec>(&whole, 1);
+        order.cookie.context = context;
+        if (conversation_->send(order) != Posted::UnderWay) buffers_.erase(context);
+    }
+    /// All RDMA that was begun, and what follows from it.
+    void finish_transfers() {
+        while (!transfers_.empty()) {
+            const OrderId token = transfers_.front().first.token;
+            transfers_.pop_front();
+            conversation_->rdma_done(token, true);
+            conversation_->flush();
+        }
+    }
     /// A read of the peer's window 1.
     void* order_read(std::size_t bytes) { return order_remote(Remote::Read, bytes, 0); }
 
@@ -304,7 +329,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
             if (kind == PacketKind::OkToSend) {
                 packet.id = 77;
                 packet.total = size;
-                packet.protocol = (flags & 1) != 0 ? Protocol::R3 : Protocol::Rput;
+                packet.protocol = static_cast<Protocol>(1 + (flags & 7) % 3);
             } else if (kind == PacketKind::Data) {
                 packet.offset = (flags & 1) != 0 ? 0 : size;
                 bytes = 1 + size % 700;
@@ -338,19 +363,7 @@ class HostilePeer final : public Listener, public Lane, public Registrar, public
     void order_send() {
         const std::size_t bytes = script_.take<std::uint16_t>() % 4000;
         const auto shape = script_.take<std::uint8_t>();
-        if (conversation_->under_way() >= 32) return;
-        void* const context = lend(bytes);
-        const iovec pieces[2] = {{buffers_[context].get(), bytes / 2},
-                                 {buffers_[context].get() + bytes / 2, bytes - bytes / 2}};
-        const iovec whole{buffers_[context].get(), bytes};
-        SendOrder order;
-        order.to = 0;
-        order.flags = shape & (order_has_data | order_inject | order_delivered | order_fence);
-        order.space = (shape & 16) != 0 ? Space::Message : Space::Tagged;
-        order.pieces =
-            (shape & 32) != 0 ? std::span<const iovec>(pieces) : std::span<const iovec>(&whole, 1);
-        order.cookie.context = context;
-        if (conversation_->send(order) != Posted::UnderWay) buffers_.erase(context);
+        if (conversation_->under_way() < 32) order_send(bytes, shape);
     }
 
     void order_remote() {

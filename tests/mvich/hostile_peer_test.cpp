@@ -15,8 +15,8 @@ constexpr OrderId first_receive = receive_id_bit | first_send;
 
 class HostilePeerTest : public testing::TestWithParam<bool> {
   protected:
-    /// In place or in vbufs, with automatic protocols.
-    HostilePeerTest() : shape_(GetParam() ? 1 : 0), script_(&shape_, 1), peer_(script_) {}
+    /// In place, with memory that both ends can reach, or in vbufs; with automatic protocols.
+    HostilePeerTest() : shape_(GetParam() ? 3 : 0), script_(&shape_, 1), peer_(script_) {}
 
     void arrive(PacketKind kind, std::uint64_t word, std::uint32_t bytes = 0) {
         Packet packet;
@@ -52,6 +52,51 @@ TEST_P(HostilePeerTest, DataForAMessageThatIsReadByRdmaBreaks) {
     EXPECT_TRUE(peer_.is_over());
     ASSERT_EQ(peer_.heard().size(), 1U);
     EXPECT_EQ(peer_.heard()[0].status, Status::PeerLost);
+}
+
+TEST_P(HostilePeerTest, AMessageThatBothMoveIsThereWhenBothAreDone) {
+    peer_.post_receive(2000, 1, false, Space::Tagged);
+    request(MessageClass::Tagged, 1, 2000, Protocol::Rget);
+    peer_.conversation().flush();
+    if (!GetParam()) {
+        // Between hosts there is nothing that the sender was asked for.
+        arrive(PacketKind::Finish, first_receive);
+        EXPECT_TRUE(peer_.is_over());
+        return;
+    }
+    peer_.finish_transfers();
+    EXPECT_TRUE(peer_.heard().empty());
+    arrive(PacketKind::Finish, first_receive);
+    ASSERT_EQ(peer_.heard().size(), 1U);
+    EXPECT_EQ(peer_.heard()[0].status, Status::Ok);
+    EXPECT_EQ(peer_.heard()[0].length, 2000U);
+    ASSERT_FALSE(peer_.is_over());
+    arrive(PacketKind::Finish, first_receive);
+    EXPECT_TRUE(peer_.is_over());
+}
+
+TEST_P(HostilePeerTest, APartIsAskedForOnce) {
+    if (!GetParam()) return;
+    peer_.order_send(2000, 0);
+    peer_.conversation().flush();
+    Packet ask;
+    ask.head.kind = static_cast<std::uint8_t>(PacketKind::OkToSend);
+    ask.head.word = first_send;
+    ask.id = 77;
+    ask.total = 960;
+    ask.protocol = Protocol::Rget;
+    peer_.arrive(ask);
+    peer_.conversation().flush();
+    ASSERT_FALSE(peer_.is_over());
+    // It has read its part; ours is not written yet.
+    arrive(PacketKind::Finish, first_send);
+    EXPECT_TRUE(peer_.heard().empty());
+    peer_.finish_transfers();
+    ASSERT_EQ(peer_.heard().size(), 1U);
+    EXPECT_EQ(peer_.heard()[0].status, Status::Ok);
+    ASSERT_FALSE(peer_.is_over());
+    peer_.arrive(ask);
+    EXPECT_TRUE(peer_.is_over());
 }
 
 TEST_P(HostilePeerTest, AReadIsNotDoneWithoutItsData) {

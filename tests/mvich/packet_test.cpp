@@ -171,7 +171,7 @@ TEST(MessagePacket, WhatNoPeerWritesIsRefused) {
     for (const PacketKind kind : {PacketKind::Request, PacketKind::OkToSend}) {
         EXPECT_FALSE(with_protocol(kind, 0));
         EXPECT_TRUE(with_protocol(kind, 1));
-        EXPECT_EQ(with_protocol(kind, 2), kind == PacketKind::Request);
+        EXPECT_TRUE(with_protocol(kind, 2));
         EXPECT_TRUE(with_protocol(kind, 3));
         EXPECT_FALSE(with_protocol(kind, 4));
         EXPECT_FALSE(with_protocol(kind, 255));

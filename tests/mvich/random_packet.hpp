@@ -56,8 +56,8 @@ inline mvich::Packet random_packet(Random& random, std::vector<std::byte>& paylo
         bytes = 0;
         packet.id = random.next();
         packet.total = random.next();
-        packet.protocol = random.one_in(2) ? Protocol::R3 : Protocol::Rput;
-        if (packet.protocol == Protocol::Rput) {
+        packet.protocol = static_cast<Protocol>(random.between(1, 3));
+        if (packet.protocol != Protocol::R3) {
             packet.address = random.next();
             packet.handle = static_cast<std::uint32_t>(random.next());
         }

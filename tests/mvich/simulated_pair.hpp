@@ -56,6 +56,7 @@ class SimulatedRegistrar final : public Registrar {
 struct PairOptions {
     MessageSettings settings;
     bool in_place = true;
+    bool one_copy = true;  ///< if in_place
     std::uint32_t packet_bytes = 8192;
     std::uint32_t room = 4;  ///< packets under way in one direction
     unsigned refusals_percent = 0;
@@ -79,6 +80,7 @@ class SimulatedLane final : public Lane {
             options.settings.vbuf_bytes - static_cast<std::uint32_t>(max_packet_head_bytes),
             20'000,
             options.in_place,
+            options.in_place && options.one_copy,
             true,
             true};
     }
@@ -288,6 +290,7 @@ inline bool SimulatedLane::step(Random& random) {
     vbuf->bytes = static_cast<std::uint32_t>(packet.size());
     incoming.pop_front();
     switch (own_.conversation->packet({vbuf->packet, vbuf->bytes}, vbuf)) {
+        case Conversation::Arrival::Passed:
         case Conversation::Arrival::Taken:
             recycle(vbuf);
             break;

@@ -43,20 +43,24 @@ TEST(ProtocolTable, InsideAHost) {
     // 16384 + 192 bytes in a packet, 24 of them its head.
     EXPECT_EQ(protocol_row(settings, in_host(), 16552).credits, 2U);
     EXPECT_EQ(protocol_row(settings, in_host(), 16553).credits, 3U);
-    EXPECT_EQ(protocol_row(settings, in_host(), (64 << 20) - 1).protocol, Protocol::R3);
-    row = protocol_row(settings, in_host(), 64 << 20);
+    EXPECT_EQ(protocol_row(settings, in_host(), (256 << 10) - 1).protocol, Protocol::R3);
+    row = protocol_row(settings, in_host(), 256 << 10);
     EXPECT_EQ(row.protocol, Protocol::Rget);
+    EXPECT_EQ(row.copies, "a half by each end");
     EXPECT_EQ(row.copy_count, 1U);
-    EXPECT_EQ(row.credits, 1U);
-    EXPECT_EQ(row.answer_credits, 1U);
+    EXPECT_EQ(row.credits, 2U);         // Request and Finish
+    EXPECT_EQ(row.answer_credits, 2U);  // OkToSend and Finish
     EXPECT_FALSE(row.reason.empty());
     EXPECT_EQ(row.datagrams, 0U);
 }
 
-TEST(ProtocolTable, WithoutCmaRdmaGoesThroughTheRing) {
+TEST(ProtocolTable, WithoutCmaEverythingGoesThroughTheRing) {
     Ground ground = in_host();
     ground.cma = false;
-    const ProtocolRow row = protocol_row({}, ground, 64 << 20);
+    EXPECT_EQ(protocol_row({}, ground, 64 << 20).protocol, Protocol::R3);
+    MessageSettings settings;
+    settings.protocol.forced = Protocol::Rget;
+    const ProtocolRow row = protocol_row(settings, ground, 64 << 20);
     EXPECT_EQ(row.protocol, Protocol::Rget);
     EXPECT_EQ(row.path.find("byte ring"), 0U);
     EXPECT_EQ(row.copy_count, 2U);

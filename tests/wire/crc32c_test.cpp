@@ -123,6 +123,30 @@ TEST_P(Crc32c, SeesEveryChangedBitAndAnotherSeed) {
     }
 }
 
+// Not a byte more than asked for, of every alignment and length.
+TEST_P(Crc32c, CopiesWhatItChecks) {
+    if (GetParam().copy == nullptr) GTEST_SKIP() << "this way copies nothing";
+    const auto bytes = random_bytes(3000);
+    const unsigned char untouched = 0xA5;
+    const auto try_length = [&](std::size_t length, std::size_t from, std::size_t to) {
+        std::vector<unsigned char> copy(to + length + 80, untouched);
+        ASSERT_EQ(GetParam().copy(5, copy.data() + to, bytes.data() + from, length),
+                  check(5, bytes.data() + from, length))
+            << length;
+        const auto begin = copy.begin() + static_cast<std::ptrdiff_t>(to);
+        const auto end = begin + static_cast<std::ptrdiff_t>(length);
+        ASSERT_TRUE(std::equal(begin, end, bytes.begin() + static_cast<std::ptrdiff_t>(from)))
+            << length;
+        const auto is_untouched = [&](unsigned char byte) { return byte == untouched; };
+        ASSERT_TRUE(std::all_of(copy.begin(), begin, is_untouched)) << length;
+        ASSERT_TRUE(std::all_of(end, copy.end(), is_untouched)) << length;
+    };
+    for (std::size_t length = 0; length <= 1600; ++length)
+        ASSERT_NO_FATAL_FAILURE(try_length(length, length % 67, length % 71));
+    for (std::size_t alignment = 0; alignment < 64; ++alignment)
+        ASSERT_NO_FATAL_FAILURE(try_length(1436, alignment, 63 - alignment));
+}
+
 INSTANTIATE_TEST_SUITE_P(, Crc32c, testing::ValuesIn(crc32c_ways()), [](const auto& test) {
     std::string name = test.param.name;
     std::replace(name.begin(), name.end(), '-', '_');
@@ -130,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(, Crc32c, testing::ValuesIn(crc32c_ways()), [](const au
 });
 
 // And what the others call takes one of them.
-INSTANTIATE_TEST_SUITE_P(Chosen, Crc32c, testing::Values(Crc32cWay{"chosen", crc32c}),
+INSTANTIATE_TEST_SUITE_P(Chosen, Crc32c, testing::Values(Crc32cWay{"chosen", crc32c, crc32c_copy}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Crc32cWays, AreExactlyThoseOfWhichTheKernelSaysTheProcessorHasThem) {
@@ -142,7 +166,10 @@ TEST(Crc32cWays, AreExactlyThoseOfWhichTheKernelSaysTheProcessorHasThem) {
     const std::vector<Needed> all = {{"arm-sha3", {" crc32", " pmull", " sha3"}},
                                      {"arm", {" crc32", " pmull"}}};
 #elif defined(__x86_64__)
-    const std::vector<Needed> all = {{"x86", {" sse4_2", " pclmulqdq"}}};
+    const std::vector<Needed> all = {
+        {"x86-wide",
+         {" sse4_2", " pclmulqdq", " avx512f", " avx512bw", " avx512vl", " vpclmulqdq"}},
+        {"x86", {" sse4_2", " pclmulqdq"}}};
 #else
     const std::vector<Needed> all;
 #endif

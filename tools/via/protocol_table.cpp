@@ -27,7 +27,8 @@ constexpr std::uint64_t largest_size = std::uint64_t{16} << 20;
 [[nodiscard]] mvich::LaneAbilities abilities_of(const mvich::MessageSettings& settings,
                                                 const Ground& ground) {
     mvich::LaneAbilities abilities =
-        settings.abilities(ground.in_place, ground.longest_packet, std::uint64_t{1} << 31);
+        settings.abilities(ground.in_place, ground.in_place && ground.cma, ground.longest_packet,
+                           std::uint64_t{1} << 31);
     // As both ends agree when they meet.
     abilities.eager_bytes = std::min<std::uint32_t>(
         abilities.eager_bytes,
@@ -40,7 +41,8 @@ constexpr std::uint64_t largest_size = std::uint64_t{16} << 20;
     return abilities.packet_bytes - head_bytes - sizeof(mvich::Packet::offset);
 }
 
-void describe_in_place(const Ground& ground, std::uint64_t packet_bytes, ProtocolRow& row) {
+void describe_in_place(const Ground& ground, std::uint64_t packet_bytes, bool shared,
+                       ProtocolRow& row) {
     switch (row.protocol) {
         case Protocol::Eager:
             row.path = packet_bytes <= ground.inline_bytes ? "inline frame" : "byte ring";
@@ -58,7 +60,9 @@ void describe_in_place(const Ground& ground, std::uint64_t packet_bytes, Protoco
     }
     if (ground.cma) {
         row.path = "CMA; kmem if both ends' memory is";
-        row.copies = row.protocol == Protocol::Rget ? "by the receiver" : "by the sender";
+        row.copies = shared                           ? "a half by each end"
+                     : row.protocol == Protocol::Rget ? "by the receiver"
+                                                      : "by the sender";
         row.copy_count = 1;
     } else {
         row.path = "byte ring; kmem if both ends' memory is";
@@ -92,6 +96,7 @@ ProtocolRow protocol_row(const mvich::MessageSettings& settings, const Ground& g
     row.protocol = choice.protocol;
     row.reason = choice.reason;
     std::uint64_t data_packets = 0;
+    const bool shared = abilities.one_copy && !settings.protocol.forced;
     switch (row.protocol) {
         case Protocol::Eager:
             row.credits = 1;
@@ -107,8 +112,8 @@ ProtocolRow protocol_row(const mvich::MessageSettings& settings, const Ground& g
                 2 + portions(bytes + data_packets * (head_bytes + 8), ground.datagram_bytes);
             break;
         case Protocol::Rget:
-            row.credits = 1;
-            row.answer_credits = 1;
+            row.credits = shared ? 2 : 1;  // the sender has something to finish, too
+            row.answer_credits = row.credits;
             row.datagrams = 3 + portions(bytes, ground.datagram_bytes);  // one asks for the data
             break;
         case Protocol::Rput:
@@ -120,7 +125,7 @@ ProtocolRow protocol_row(const mvich::MessageSettings& settings, const Ground& g
     row.packets = row.credits + row.answer_credits;
     if (ground.in_place) {
         row.datagrams = 0;
-        describe_in_place(ground, word_before_payload + bytes, row);
+        describe_in_place(ground, word_before_payload + bytes, shared, row);
     } else {
         describe_between_hosts(row);
     }
@@ -138,8 +143,10 @@ std::vector<std::uint64_t> interesting_sizes(const mvich::MessageSettings& setti
     };
     const mvich::LaneAbilities abilities = abilities_of(settings, ground);
     add_edge(mvich::eager_limit(settings.protocol, abilities));
-    const std::uint64_t least_rdma = settings.protocol.least_rdma(ground.in_place);
-    if (least_rdma != 0 && !settings.protocol.forced) add_edge(least_rdma - 1);
+    for (const bool in_stream : {false, true}) {
+        const std::uint64_t least_rdma = settings.protocol.least_rdma(ground.in_place, in_stream);
+        if (least_rdma != 0 && !settings.protocol.forced) add_edge(least_rdma - 1);
+    }
     if (ground.in_place && ground.inline_bytes > word_before_payload)
         add_edge(ground.inline_bytes - word_before_payload);
     if (!ground.in_place && ground.datagram_bytes > head_bytes)

@@ -44,6 +44,9 @@ class AutoEndpoint final : public Endpoint {
     [[nodiscard]] std::uint32_t longest_gathered() const override {
         return chosen_->longest_gathered();
     }
+    [[nodiscard]] bool reaches_peer_memory() const override {
+        return chosen_->reaches_peer_memory();
+    }
     [[nodiscard]] bool shows_frames() const override { return chosen_->shows_frames(); }
     [[nodiscard]] bool has_news() override { return chosen_->has_news(); }
 

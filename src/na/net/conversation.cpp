@@ -211,7 +211,7 @@ bool Conversation::poll(bool polled) {
         transport_.received_all(now());
     }
     if (!polled_) transport_.owe_nothing();
-    session_.take_sends();
+    if (session_.has_posts()) session_.take_sends();
     if (session_.pending_bytes() != 0) transport_.settle();
     if (now() >= next_look_) {
         next_look_ = now_ + look_interval;
@@ -226,7 +226,8 @@ bool Conversation::poll(bool polled) {
             }
         }
     }
-    if (transport_.acknowledgement_due() || !waits_for_company()) transmit();
+    if (transport_.acknowledgement_due() || (session_.pending_bytes() != 0 && !waits_for_company()))
+        transmit();
     return session_.take_news() || any;
 }
 

@@ -44,6 +44,7 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
     connection_ = connection;
     deadline_.store(conversation_->next_deadline(), std::memory_order_relaxed);
     show_policy();
+    queues_.polls_kernel.store(true, std::memory_order_relaxed);
     live_.store(true, std::memory_order_release);
     for (NetPollGroup* group : groups_)
         if (group != nullptr) group->connected(*this);
@@ -137,6 +138,7 @@ void NetEndpoint::watch_in(int epoll, bool watched) {
 
 void NetEndpoint::disconnect() {
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
+    queues_.polls_kernel.store(false, std::memory_order_relaxed);
     for (NetPollGroup* group : groups_)
         if (group != nullptr) group->disconnected(*this);
     {

@@ -43,6 +43,35 @@ class Segments {
     std::vector<PhysicalDescriptor> more_;
 };
 
+/// Which bytes of a message have come: nearly always those from its beginning on, in order.
+class Pieces {
+  public:
+    void clear() noexcept {
+        end_ = 0;
+        beyond_.clear();
+    }
+    void add(std::uint64_t begin, std::uint64_t end) {
+        if (begin > end_) {
+            beyond_.add(begin, end);
+        } else if (end > end_) {
+            end_ = end;
+            if (!beyond_.empty()) join();
+        }
+    }
+    /// Everything before has come.
+    [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+    /// What has come although something before it has not.
+    [[nodiscard]] const links::RangeSet& beyond() const noexcept { return beyond_; }
+
+  private:
+    void join() {
+        end_ = beyond_.join(end_);
+        if (beyond_.empty()) beyond_ = {};  // its memory, too: this is seldom
+    }
+    std::uint64_t end_ = 0;
+    links::RangeSet beyond_;
+};
+
 class Session final : public links::StreamClient {
   public:
     /// Operations of one direction that are not delivered yet; no side goes further ahead.
@@ -82,6 +111,7 @@ class Session final : public links::StreamClient {
     void peer_delivered(std::uint32_t count) override;
     [[nodiscard]] bool take(const wire::DataFrame& frame,
                             std::span<const std::byte> payload) override;
+    [[nodiscard]] bool is_midway() const noexcept override { return !incoming_.empty(); }
     void peer_closes(const wire::CloseFrame& frame) override;
     void violation(const char* what) override;
 
@@ -112,11 +142,22 @@ class Session final : public links::StreamClient {
         std::uint64_t receive = 0;
         std::uint64_t address = 0;
         std::uint32_t handle = 0;
-        links::RangeSet got;
+        /// All of it goes to one place, which is long enough, and there is nothing wrong with it.
+        bool direct = false;
+        PhysicalDescriptor place{};
+        Pieces got;
         // The last bytes of an RDMA write appear last, whatever the order of the packets.
         std::uint32_t held_bytes = 0;
         std::uint32_t held_offset = 0;
         std::array<std::byte, 8> held{};
+
+        /// As new, but for the memory it holds.
+        void reset() noexcept {
+            begun = complete = refused = no_receive = direct = false;
+            status = 0;
+            held_bytes = held_offset = 0;
+            got.clear();
+        }
     };
     struct TakenReceive {
         std::uint64_t entry = 0;
@@ -160,6 +201,8 @@ class Session final : public links::StreamClient {
     [[nodiscard]] bool take_unreliable(const wire::DataFrame& frame,
                                        std::span<const std::byte> payload);
     [[nodiscard]] bool take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload);
+    [[nodiscard]] bool take_next_piece(Incoming& incoming, const wire::DataFrame& frame,
+                                       std::span<const std::byte> payload);
     enum class Begin : std::uint8_t { Ready, NotNow, Violation };
     [[nodiscard]] Begin begin(Incoming& incoming, const wire::DataFrame& frame, bool is_next);
     [[nodiscard]] Begin begin_receive(Incoming& incoming, bool is_next);
@@ -209,5 +252,17 @@ class Session final : public links::StreamClient {
     bool news_ = false;
     wire::CloseFrame reason_;
 };
+
+inline bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
+                            std::uint32_t right) noexcept {
+    const ka::Region* region;
+    const auto known = static_cast<std::uint32_t>(cache.find(rmmt_, pd.handle, region));
+    // Looked at even if there is no such region: the peer must not learn from the time what was
+    // wrong.
+    const auto permitted = static_cast<std::uint32_t>(
+        region->permits(pd.address, pd.length, right, queues_->local.tag,
+                        (queues_->local.flags & ka::endpoint_any_tag) != 0));
+    return (known & permitted) != 0;
+}
 
 }  // namespace via::na::net

@@ -16,9 +16,10 @@ namespace {
 /// that close a gap: memory for them is bounded, whatever a peer sends.
 constexpr std::size_t most_pieces = 1024;
 
-bool crumbles(const links::RangeSet& got, const wire::DataFrame& frame) noexcept {
-    if (got.ranges().size() < most_pieces) return false;
-    return std::none_of(got.ranges().begin(), got.ranges().end(), [&](const auto& range) {
+bool crumbles(const Pieces& got, const wire::DataFrame& frame) noexcept {
+    const auto& ranges = got.beyond().ranges();
+    if (ranges.size() < most_pieces || frame.offset <= got.end()) return false;
+    return std::none_of(ranges.begin(), ranges.end(), [&](const auto& range) {
         return range.begin <= std::uint64_t{frame.offset} + frame.length &&
                range.end >= frame.offset;
     });
@@ -93,10 +94,15 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
         violation("more operations under way than agreed");
         return false;
     }
-    if (number == delivered_ && take_plain(frame, payload)) return true;
-    while (incoming_.size() <= number - delivered_)
-        incoming_.push() = Incoming{};
-    Incoming& incoming = incoming_[number - delivered_];
+    const std::uint64_t ahead = number - delivered_;
+    if (ahead < incoming_.size() && take_next_piece(incoming_[ahead], frame, payload)) {
+        if (ahead == 0 && incoming_.front().complete) deliver_ready();
+        return true;
+    }
+    if (ahead == 0 && take_plain(frame, payload)) return true;
+    while (incoming_.size() <= ahead)
+        incoming_.push().reset();
+    Incoming& incoming = incoming_[ahead];
     if (!incoming.begun) {
         switch (begin(incoming, frame, number == delivered_)) {
             case Begin::Ready:
@@ -119,7 +125,22 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
     }
     if (crumbles(incoming.got, frame)) return false;
     place(incoming, frame, payload);
-    if (incoming.complete && number == delivered_) deliver_ready();
+    if (incoming.complete && ahead == 0) deliver_ready();
+    return true;
+}
+
+/// The greater part of every stream: a piece of a long message that has begun, right behind those
+/// that have come. False: it is something else, and nothing was done.
+bool Session::take_next_piece(Incoming& incoming, const wire::DataFrame& frame,
+                              std::span<const std::byte> payload) {
+    if (!incoming.direct || incoming.complete || frame.offset != incoming.got.end() ||
+        frame.total != incoming.total || frame.type != wire::FrameType::Send ||
+        incoming.receive < receives_delivered_ || !allows(receive_cache_, incoming.place, 0))
+        return false;
+    base::device_copy(reinterpret_cast<std::byte*>(incoming.place.address) + frame.offset,
+                      payload.data(), payload.size());
+    incoming.got.add(frame.offset, frame.offset + frame.length);
+    incoming.complete = incoming.got.end() >= incoming.total;
     return true;
 }
 
@@ -208,7 +229,12 @@ Session::Begin Session::begin_receive(Incoming& incoming, bool is_next) {
         return Begin::Ready;
     }
     const TakenReceive& receive = taken_[incoming.receive - receives_delivered_];
-    if (incoming.total > receive.capacity) incoming.status |= status_length;
+    if (incoming.total > receive.capacity) {
+        incoming.status |= status_length;
+    } else if (receive.segments.size() == 1) {
+        incoming.direct = true;
+        incoming.place = receive.segments[0];
+    }
     return Begin::Ready;
 }
 
@@ -218,8 +244,10 @@ void Session::place(Incoming& incoming, const wire::DataFrame& frame,
         case wire::FrameType::Send:
             if (!incoming.no_receive && (incoming.status & status_protection) == 0) {
                 const TakenReceive& receive = taken_[incoming.receive - receives_delivered_];
-                if (!scatter(receive.segments, receive.capacity, frame.offset, payload))
+                if (!scatter(receive.segments, receive.capacity, frame.offset, payload)) {
                     incoming.status |= status_protection;
+                    incoming.direct = false;
+                }
             }
             break;
         case wire::FrameType::RdmaWrite:
@@ -237,7 +265,7 @@ void Session::place(Incoming& incoming, const wire::DataFrame& frame,
         return;
     }
     incoming.got.add(frame.offset, frame.offset + frame.length);
-    incoming.complete = incoming.got.covers(0, incoming.total);
+    incoming.complete = incoming.got.end() >= incoming.total;
 }
 
 void Session::place_write(Incoming& incoming, std::uint32_t offset,
@@ -270,9 +298,8 @@ void Session::place_read(Incoming& incoming, std::uint32_t offset,
 
 void Session::deliver_ready() {
     while (!incoming_.empty() && incoming_.front().complete && !halted_) {
-        Incoming incoming = std::move(incoming_.front());
+        deliver(incoming_.front());
         incoming_.pop_front();
-        deliver(incoming);
         ++delivered_;
         // What failed has not been delivered.
         if (halted_ && reason_.status != 0) --delivered_;
@@ -408,7 +435,7 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
         delivered_ = number;
         if (frame.offset != 0) return true;  // its beginning is missing
         Incoming& begun = incoming_.push();
-        begun = Incoming{};
+        begun.reset();
         begun.type = frame.type;
         begun.total = frame.total;
         begun.has_immediate = frame.has_immediate();
@@ -426,7 +453,7 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
         begun.begun = true;
     }
     Incoming& incoming = incoming_.front();
-    const std::uint64_t got = incoming.got.empty() ? 0 : incoming.got.ranges().back().end;
+    const std::uint64_t got = incoming.got.end();
     if (frame.offset != got || incoming.total != frame.total || incoming.type != frame.type) {
         if (frame.offset > got) {  // a piece is missing
             incoming_.clear();
@@ -436,9 +463,8 @@ bool Session::take_unreliable(const wire::DataFrame& frame, std::span<const std:
     }
     place(incoming, frame, payload);
     if (incoming.complete) {
-        Incoming whole = std::move(incoming_.front());
+        deliver(incoming);
         incoming_.clear();
-        deliver(whole);
         ++delivered_;
     }
     return true;

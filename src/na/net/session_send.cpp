@@ -23,18 +23,6 @@ std::uint64_t weight(std::uint32_t bytes) noexcept {
 
 Session::Session(QueuePair& queues, ka::RmmtView rmmt) : queues_(&queues), rmmt_(rmmt) {}
 
-bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
-                     std::uint32_t right) noexcept {
-    const ka::Region* region;
-    const auto known = static_cast<std::uint32_t>(cache.find(rmmt_, pd.handle, region));
-    // Looked at even if there is no such region: the peer must not learn from the time what was
-    // wrong.
-    const auto permitted = static_cast<std::uint32_t>(
-        region->permits(pd.address, pd.length, right, queues_->local.tag,
-                        (queues_->local.flags & ka::endpoint_any_tag) != 0));
-    return (known & permitted) != 0;
-}
-
 bool Session::unfinished() const noexcept {
     return !operations_.empty() || !reads_.empty() ||
            (queues_ != nullptr && queues_->send.has_unstarted());

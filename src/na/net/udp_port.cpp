@@ -16,6 +16,8 @@
 #include <cstring>
 #include <random>
 
+#include "base/aligned_bytes.hpp"
+
 namespace via::na::net {
 namespace {
 
@@ -50,7 +52,7 @@ constexpr std::uint32_t header_bytes(Family family) {
 
 /// One for all ports of a thread, so that it stays in the cache. It is freed with its thread.
 std::byte* receive_buffer() {
-    thread_local std::unique_ptr<std::byte[]> buffer(new std::byte[receive_bytes]);
+    thread_local const base::AlignedBytes buffer = base::aligned_bytes(receive_bytes);
     return buffer.get();
 }
 

@@ -174,6 +174,28 @@ class ChannelWriter {
         if (cell_ == line_cells) next_line();
     }
 
+    /// The commonest frame of all: a headed one with a word and 1 to 15 bytes in two cells. False:
+    /// there is no room for two cells here, or they would leave one.
+    [[nodiscard]] bool publish_short_headed(std::uint64_t head, std::uint64_t low,
+                                            std::uint64_t high, std::uint32_t payload_bytes,
+                                            std::uint32_t note) noexcept {
+        if (cell_ % 2 != 0 || (cell_ == 0 && !line_free(line_))) [[unlikely]]
+            return false;
+        std::atomic_thread_fence(std::memory_order_release);
+        Cell* cell = current_;
+        const std::uint64_t lap = lap_ ? lap_bit : 0;
+        base::store_together(cell[1].payload, cell[1].header, low,
+                             high | encode_tag(FrameKind::Continuation, 1, false) | lap);
+        base::store_together(
+            cell->payload, cell->header, head,
+            short_headed_tag | lap |
+                static_cast<std::uint64_t>(payload_bytes + sizeof head) << length_shift | note);
+        cell_ += 2;
+        current_ += 2;
+        if (cell_ == line_cells) next_line();
+        return true;
+    }
+
     struct Place {
         std::byte* at = nullptr;  ///< null: no room now
         RingChunk chunk;
@@ -201,6 +223,11 @@ class ChannelWriter {
         return std::min({ring_limit_ / 4, ring_bytes_of_all / 4, max_chunk_bytes});
     }
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
+    /// For a writer of many frames: the receiver had the line after this one a lap ago. It comes
+    /// while this one is filled, or stores would wait for it.
+    void fetch_next_line() const noexcept {
+        base::prefetch_for_write(&direction_.lines[(line_ + 1) & line_mask_]);
+    }
 
   private:
     static constexpr std::uint32_t first_ring_bytes = 8192;
@@ -355,6 +382,40 @@ class ChannelReader {
             }
             return Look::Frame;
         }
+    }
+    /// For a reader that is behind: the line after the one it reads is likely written already.
+    void fetch_next_line() const noexcept {
+        base::prefetch_for_read(reinterpret_cast<const std::byte*>(current()) + sizeof(FrameLine));
+    }
+    struct ShortHeaded {
+        std::uint64_t head;
+        std::uint64_t payload[2];
+        std::uint32_t payload_bytes;
+        std::uint32_t note;
+    };
+    /// Is the next frame of the commonest kind (ChannelWriter::publish_short_headed), and all of it
+    /// there? Nothing is taken.
+    [[nodiscard]] bool look_for_short_headed(ShortHeaded& found) const noexcept {
+        const Cell* cell = current();
+        const std::uint64_t lap_now = lap() ? lap_bit : 0;
+        const auto is_it = [&](std::uint64_t word) {
+            return ((word ^ (short_headed_tag | lap_now)) >> flags_shift) == 0;
+        };
+        const std::uint64_t word = base::load_then_order(cell->header, is_it);
+        if (!is_it(word) || cell_number(cell) > line_cells - 2) return false;
+        const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, false) | lap_now;
+        const auto belongs = [&](std::uint64_t further) {
+            return ((further ^ tag) & ~payload_of_tagged_word) == 0;
+        };
+        const std::uint64_t further = base::load_then_order(cell[1].header, belongs);
+        found.payload_bytes = static_cast<std::uint16_t>(word >> length_shift) -
+                              static_cast<std::uint32_t>(sizeof found.head);
+        if (!belongs(further) || found.payload_bytes > further_cell_payload) return false;
+        found.head = cell->payload.load(std::memory_order_relaxed);
+        found.payload[0] = cell[1].payload.load(std::memory_order_relaxed);
+        found.payload[1] = further & payload_of_tagged_word;
+        found.note = static_cast<std::uint32_t>(word);
+        return true;
     }
     /// A look without taking a pad or any other state: safe from another thread than the reader's
     /// as long as the endpoint lives.

@@ -64,6 +64,8 @@ struct FrameHeader {
 };
 
 inline constexpr unsigned tag_shift = 56;
+inline constexpr unsigned flags_shift = 48;
+inline constexpr unsigned length_shift = 32;
 inline constexpr std::uint64_t payload_of_tagged_word = (std::uint64_t{1} << tag_shift) - 1;
 
 [[nodiscard]] constexpr std::uint64_t encode_tag(FrameKind kind, std::uint32_t cells,
@@ -74,9 +76,14 @@ inline constexpr std::uint64_t payload_of_tagged_word = (std::uint64_t{1} << tag
 }
 [[nodiscard]] constexpr std::uint64_t encode(const FrameHeader& header, bool lap) noexcept {
     return encode_tag(header.kind, header.cells, lap) |
-           static_cast<std::uint64_t>(header.flags) << 48 |
-           static_cast<std::uint64_t>(header.length) << 32 | header.argument;
+           static_cast<std::uint64_t>(header.flags) << flags_shift |
+           static_cast<std::uint64_t>(header.length) << length_shift | header.argument;
 }
+inline constexpr std::uint64_t lap_bit = std::uint64_t{0x20} << tag_shift;
+/// What is fixed in a frame of the commonest kind: Inline, headed by one word, two cells. The lap
+/// bit is not set.
+inline constexpr std::uint64_t short_headed_tag =
+    encode_tag(FrameKind::Inline, 2, false) | std::uint64_t{frame_headed} << flags_shift;
 [[nodiscard]] constexpr bool is_present(std::uint64_t word, bool lap) noexcept {
     const std::uint64_t tag = word >> tag_shift;
     return (tag & 0x1F) != 0 && ((tag & 0x20) != 0) == lap;
@@ -87,8 +94,8 @@ inline constexpr std::uint64_t payload_of_tagged_word = (std::uint64_t{1} << tag
 [[nodiscard]] constexpr FrameHeader decode(std::uint64_t word) noexcept {
     return {static_cast<FrameKind>((word >> tag_shift) & 0x1F),
             static_cast<std::uint8_t>((word >> (tag_shift + 6)) + 1),
-            static_cast<std::uint8_t>(word >> 48), static_cast<std::uint16_t>(word >> 32),
-            static_cast<std::uint32_t>(word)};
+            static_cast<std::uint8_t>(word >> flags_shift),
+            static_cast<std::uint16_t>(word >> length_shift), static_cast<std::uint32_t>(word)};
 }
 [[nodiscard]] constexpr std::uint32_t payload_of_cells(std::uint32_t cells) noexcept {
     return first_cell_payload + (cells - 1) * further_cell_payload;

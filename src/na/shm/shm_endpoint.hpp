@@ -54,6 +54,9 @@ class ShmEndpoint final : public Endpoint {
     [[nodiscard]] std::uint32_t longest_gathered() const override {
         return gathers_ ? writer_->longest_chunk() : 0;
     }
+    [[nodiscard]] bool reaches_peer_memory() const override {
+        return peer_->can_read() && peer_->can_write();
+    }
     [[nodiscard]] bool shows_frames() const override { return queues_.sink != nullptr; }
     [[nodiscard]] bool has_news() override;
     bool poll() override;
@@ -217,6 +220,8 @@ class ShmEndpoint final : public Endpoint {
     [[gnu::noinline]] bool poll_thoroughly();
     enum class Shown : std::uint8_t { Taken, Refused, NotShown };
     [[gnu::always_inline, nodiscard]] Shown show(const FrameHeader& frame);
+    [[gnu::always_inline, nodiscard]] Shown show_short_headed();
+    [[gnu::always_inline]] void account(const FrameView& view, base::DataPath path);
     [[gnu::noinline]] bool show_frames();
     bool take_frames();
     bool handle_inline(const FrameHeader& frame);
@@ -308,6 +313,7 @@ class ShmEndpoint final : public Endpoint {
     Incoming incoming_;
     IncomingRdma incoming_rdma_;
     std::uint32_t idle_polls_ = 0;
+    std::uint32_t sent_since_poll_ = 0;  ///< short messages
 };
 
 }  // namespace via::na::shm

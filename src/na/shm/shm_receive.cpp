@@ -148,18 +148,45 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
     if (!queues_.sink->frame(view)) return Shown::Refused;
     if (path == base::DataPath::Ring) reader_->chunk_done(chunk);
     reader_->advance(frame);
+    account(view, path);
+    return Shown::Taken;
+}
+
+/// The commonest message, which show() could show as well.
+inline ShmEndpoint::Shown ShmEndpoint::show_short_headed() {
+    ChannelReader::ShortHeaded message;
+    if (!reader_->look_for_short_headed(message) || incoming_.active) return Shown::NotShown;
+    FrameView view;
+    view.data = reinterpret_cast<const std::byte*>(message.payload);
+    view.length = message.payload_bytes;
+    view.immediate = message.note;
+    view.head = &message.head;
+    view.head_bytes = sizeof message.head;
+    if (!queues_.sink->frame(view)) [[unlikely]]
+        return Shown::Refused;
+    reader_->advance({.kind = FrameKind::Inline, .cells = 2});
+    account(view, base::DataPath::Inline);
+    return Shown::Taken;
+}
+
+/// What was shown is taken.
+inline void ShmEndpoint::account(const FrameView& view, base::DataPath path) {
     base::ViCounters& counters = *counters_;
     counters.received_messages[static_cast<std::size_t>(path)].add();
     counters.received_bytes.add(view.length);
     idle_polls_ = 0;
     acknowledge(0);
-    return Shown::Taken;
 }
 
 /// What the poll of a sink's layer does that finds something.
 bool ShmEndpoint::show_frames() {
     try {
         for (int shown = 0; shown < frames_per_poll; ++shown) {
+            if (const Shown quickly = show_short_headed(); quickly != Shown::NotShown) {
+                if (quickly == Shown::Refused) return shown != 0;
+                if (shown != 0) reader_->fetch_next_line();
+                continue;
+            }
             FrameHeader frame;
             const auto result =
                 reader_->look(frame) == ChannelReader::Look::Frame ? show(frame) : Shown::NotShown;
@@ -176,6 +203,7 @@ bool ShmEndpoint::show_frames() {
 /// It calls nothing that it returns from, so that it saves no registers.
 bool ShmEndpoint::poll() {
     if (!live_.load(std::memory_order_relaxed)) return false;  // the VI's lock orders the rest
+    sent_since_poll_ = 0;
     const bool busy = halted_ || outbox_ || queues_.send.has_unstarted();
     std::uint64_t word;
     const std::uint64_t there = reader_->peek(word);

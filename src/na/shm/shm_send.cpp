@@ -78,13 +78,29 @@ bool ShmEndpoint::send_headed(const HeadedMessage& message) {
         return false;
     const std::uint32_t bytes = message.head_bytes + message.payload_bytes;
     const auto* payload = static_cast<const std::byte*>(message.payload);
+    if (message.head_bytes == sizeof(std::uint64_t) &&
+        message.payload_bytes - 1U < further_cell_payload && settings_.inline_frames) [[likely]] {
+        std::uint64_t words[2] = {0, 0};
+        if (message.payload_bytes == sizeof words[0]) [[likely]]
+            std::memcpy(words, payload, sizeof words[0]);
+        else
+            copy_small(reinterpret_cast<std::byte*>(words), payload, message.payload_bytes);
+        if (writer_->publish_short_headed(message.head[0], words[0], words[1],
+                                          message.payload_bytes, message.note)) [[likely]] {
+            // Who asks and waits for an answer leaves the lines with the receiver, which polls
+            // them.
+            if (++sent_since_poll_ > 2) writer_->fetch_next_line();
+            return finish_at_once(bytes, base::DataPath::Inline);
+        }
+    }
     const std::uint8_t flags =
         message.head_bytes == sizeof(std::uint64_t) ? frame_headed : frame_headed | frame_two_words;
     if (bytes > max_inline_bytes || (!settings_.inline_frames && message.payload_bytes != 0))
         return send_headed_chunk(message, flags);
     if (!writer_->reserve(bytes)) [[unlikely]]
         return false;
-    std::uint64_t words[line_words] = {message.head[0], message.head[1]};
+    std::uint64_t words[line_words] = {base::by_itself(message.head[0]),
+                                       base::by_itself(message.head[1])};
     copy_small(reinterpret_cast<std::byte*>(words) + message.head_bytes, payload,
                message.payload_bytes);
     writer_->publish_words(FrameKind::Inline, flags, words, bytes, message.note);
@@ -104,8 +120,8 @@ bool ShmEndpoint::send_headed_chunk(const HeadedMessage& message, std::uint8_t f
     std::memcpy(place.at, message.payload, bytes);
     writer_->take_place(place);
     const std::uint64_t words[line_words] = {
-        std::bit_cast<std::uint64_t>(ChunkNotice{place.chunk, bytes}), message.head[0],
-        message.head[1]};
+        std::bit_cast<std::uint64_t>(ChunkNotice{place.chunk, bytes}),
+        base::by_itself(message.head[0]), base::by_itself(message.head[1])};
     writer_->publish_words(FrameKind::First, flags | frame_final, words, inline_bytes,
                            message.note);
     return finish_at_once(bytes, base::DataPath::Ring);
