@@ -213,3 +213,45 @@ TEST(Message, AnAliasHasFlagsOfItsOwn) {
     EXPECT_EQ(fi_close(&pair.a.ep->fid), -FI_EBUSY);
     EXPECT_EQ(fi_close(&quiet->fid), 0);
 }
+
+/// As many pieces as there may be, some of them empty, out of all sizes and into all sizes.
+TEST(Message, PiecesOfAnyNumber) {
+    Pair pair;
+    const std::size_t most = pair.a.info->tx_attr->iov_limit;
+    const auto cut = [](std::vector<char>& buffer, std::size_t count) {
+        std::vector<iovec> pieces;
+        const std::size_t each = buffer.size() / count;
+        for (std::size_t i = 0; i < count; ++i)
+            pieces.push_back(
+                {buffer.data() + i * each, i + 1 < count ? each : buffer.size() - i * each});
+        return pieces;
+    };
+    for (const std::size_t bytes :
+         {std::size_t{1}, std::size_t{7}, std::size_t{64}, std::size_t{1000}, std::size_t{5000},
+          std::size_t{100'000}, std::size_t{1'000'000}})
+        for (std::size_t from = 1; from <= most; ++from)
+            for (const std::size_t into : {std::size_t{1}, std::size_t{2}, std::size_t{3}, most}) {
+                std::vector<char> text = pattern(bytes, static_cast<unsigned>(from));
+                std::vector<char> got(bytes, 0);
+                const std::vector<iovec> sent = cut(text, from);
+                const std::vector<iovec> received = cut(got, into);
+                const bool early = (from + into) % 2 == 0;
+                const auto receive = [&] {
+                    check(fi_recvv(pair.b.ep.get(), received.data(), nullptr, received.size(),
+                                   FI_ADDR_UNSPEC, nullptr),
+                          "fi_recvv");
+                };
+                if (early) receive();
+                until_taken(
+                    pair.a, &pair.b,
+                    [&] {
+                        return fi_sendv(pair.a.ep.get(), sent.data(), nullptr, sent.size(), 0,
+                                        nullptr);
+                    },
+                    "fi_sendv");
+                if (!early) receive();
+                EXPECT_EQ(pair.b.next_good(&pair.a).len, bytes);
+                (void)pair.a.next_good(&pair.b);
+                ASSERT_EQ(got, text) << bytes << " bytes, " << from << " into " << into;
+            }
+}
