@@ -226,8 +226,8 @@ bool Conversation::poll(bool polled) {
             }
         }
     }
-    if (transport_.acknowledgement_due() || (session_.pending_bytes() != 0 && !waits_for_company()))
-        transmit();
+    // Also with nothing of the session's to send: links are probed, and pings answered.
+    if (transport_.acknowledgement_due() || !waits_for_company()) transmit();
     return session_.take_news() || any;
 }
 
