@@ -498,15 +498,27 @@ void Transport::fall(std::size_t index, LinkState state, Nanoseconds now) {
 /// Packets of the link stay unanswered. Is it the link, or the peer, which may be computing?
 void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
     Link& link = links_[index];
+    const Nanoseconds since = link.waiting_since();
+    const auto is_heard = [&](const Link& other) {
+        return other.number() != index && other.last_heard() > since;
+    };
     const bool peer_lives = std::any_of(links_.begin(), links_.end(), [&](const Link& other) {
-        return other.number() != index && other.state() == LinkState::Up &&
-               other.last_heard() > link.waiting_since();
+        return other.state() == LinkState::Up && is_heard(other);
     });
     link.probe_timed_out(now);
     if (peer_lives && another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts) {
         fall(index, LinkState::Suspect, now);
         return;
     }
+    // No other is up, yet the peer is heard on one that was given up: its packets come, perhaps too
+    // many of them for our pings to be answered in a row. It is worth more than one that is silent.
+    if (!another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts)
+        for (const Link& other : links_)
+            if (is_heard(other)) {
+                enter(other.number(), LinkState::Up, now);
+                fall(index, LinkState::Suspect, now);
+                return;
+            }
     // What is silent for so long has lost all there was, not one packet, and what is sent anew must
     // find room.
     if (link.timeouts_in_a_row() >= suspect_after_timeouts)
