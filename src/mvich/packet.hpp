@@ -24,9 +24,9 @@ static_assert(std::endian::native == std::endian::little);
 enum class PacketKind : std::uint8_t {
     Eager = 1,  ///< a whole message
     Request,    ///< begins R3, RGET and RPUT
-    OkToSend,   ///< answers a Request: R3 goes ahead, or RPUT with where to
+    OkToSend,   ///< answers a Request: R3 goes ahead, RPUT with where to, RGET in part
     Data,       ///< a piece of an R3 message
-    Finish,     ///< RPUT: all is written. RGET: all is read. A Request that is not wanted.
+    Finish,     ///< written or read is what its sender had to; or a Request is not wanted
     Delivered,  ///< what an order_delivered waits for, and the end of a remote order
     Noop,       ///< only brings credits
     Word,       ///< for connection managers
@@ -100,7 +100,7 @@ struct Packet {
     /// has room for, which may be fewer than the message has.
     std::uint64_t total = 0;
     std::uint64_t offset = 0;   ///< Data
-    std::uint64_t address = 0;  ///< Request by RGET, OkToSend for RPUT
+    std::uint64_t address = 0;  ///< Request by RGET, OkToSend for RPUT and RGET
     std::uint32_t handle = 0;
     Protocol protocol = Protocol::Eager;  ///< Request, OkToSend
     Status status = Status::Ok;           ///< Finish, Delivered

@@ -5,6 +5,19 @@
 
 namespace via::ofi {
 
+fi_ops_msg no_messages = {
+    .size = sizeof(fi_ops_msg),
+    .recv = not_supported,
+    .recvv = not_supported,
+    .recvmsg = not_supported,
+    .send = not_supported,
+    .sendv = not_supported,
+    .sendmsg = not_supported,
+    .inject = not_supported,
+    .senddata = not_supported,
+    .injectdata = not_supported,
+};
+
 fi_ops_tagged no_tagged = {
     .size = sizeof(fi_ops_tagged),
     .recv = not_supported,

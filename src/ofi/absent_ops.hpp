@@ -4,11 +4,13 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 namespace via::ofi {
 
+extern fi_ops_msg no_messages;
 extern fi_ops_tagged no_tagged;
 extern fi_ops_rma no_rma;
 extern fi_ops_atomic no_atomics;

@@ -281,17 +281,4 @@ fi_ops_cm ScalableEndpoint::name_operations = {
     .join = not_supported,
 };
 
-fi_ops_msg ScalableEndpoint::no_messages = {
-    .size = sizeof(fi_ops_msg),
-    .recv = not_supported,
-    .recvv = not_supported,
-    .recvmsg = not_supported,
-    .send = not_supported,
-    .sendv = not_supported,
-    .sendmsg = not_supported,
-    .inject = not_supported,
-    .senddata = not_supported,
-    .injectdata = not_supported,
-};
-
 }  // namespace via::ofi

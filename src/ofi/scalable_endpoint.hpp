@@ -51,7 +51,6 @@ class ScalableEndpoint final : public fid_ep {
     static fi_ops context_object_operations;
     static fi_ops_ep operations;
     static fi_ops_cm name_operations;
-    static fi_ops_msg no_messages;
 
     References open_contexts_;
     std::uint32_t address_format_;

@@ -46,13 +46,18 @@ int read_trigger(void* context, Trigger& trigger) noexcept {
 }
 
 TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
-                               const mvich::SendOrder& order)
+                               const mvich::Cookie& cookie, mvich::Happened happens)
     : trigger_(trigger),
       trigger_reference_(references_of(trigger.counter)),
       completion_reference_(references_of(trigger.completion)),
       changed_reference_(nullptr),
       endpoint_(&endpoint),
-      cookie_(order.cookie) {
+      cookie_(cookie),
+      happens_(happens) {}
+
+TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
+                               const mvich::SendOrder& order)
+    : TriggeredOrder(trigger, endpoint, order.cookie, mvich::Happened::Sent) {
     mvich::SendOrder kept = order;
     keep(kept.pieces, pieces_);
     if (kept.flags & mvich::order_inject) keep_bytes(kept.pieces);
@@ -62,13 +67,7 @@ TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
 
 TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
                                const mvich::ReceiveOrder& order)
-    : trigger_(trigger),
-      trigger_reference_(references_of(trigger.counter)),
-      completion_reference_(references_of(trigger.completion)),
-      changed_reference_(nullptr),
-      endpoint_(&endpoint),
-      cookie_(order.cookie),
-      happens_(mvich::Happened::Received) {
+    : TriggeredOrder(trigger, endpoint, order.cookie, mvich::Happened::Received) {
     mvich::ReceiveOrder kept = order;
     keep(kept.pieces, pieces_);
     kept.cookie = told_cookie();
@@ -77,13 +76,7 @@ TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
 
 TriggeredOrder::TriggeredOrder(const Trigger& trigger, Endpoint& endpoint,
                                const mvich::RemoteOrder& order)
-    : trigger_(trigger),
-      trigger_reference_(references_of(trigger.counter)),
-      completion_reference_(references_of(trigger.completion)),
-      changed_reference_(nullptr),
-      endpoint_(&endpoint),
-      cookie_(order.cookie),
-      happens_(end_of(order.what)) {
+    : TriggeredOrder(trigger, endpoint, order.cookie, end_of(order.what)) {
     mvich::RemoteOrder kept = order;
     keep(kept.pieces, pieces_);
     keep(kept.results, results_);

@@ -74,6 +74,9 @@ class TriggeredOrder {
     std::list<TriggeredOrder>::iterator place;  ///< among those under way
 
   private:
+    /// What all orders of an endpoint have.
+    TriggeredOrder(const Trigger& trigger, Endpoint& endpoint, const mvich::Cookie& cookie,
+                   mvich::Happened happens);
     void keep(std::span<const iovec>& pieces, std::vector<iovec>& copy);
     /// The buffers are the program's again at once.
     void keep_bytes(std::span<const iovec>& pieces);
