@@ -419,9 +419,10 @@ Result<void> Client::map_table(const UniqueFd& file) {
     }
     // Over the old table, in one step: readers never see an unmapped address, and a look-up that
     // straddles the change repeats itself because the stamps differ. The system call itself,
-    // because the thread sanitizer takes mmap() for writing all of the range.
+    // because the thread sanitizer takes mmap() for writing all of the range. The offset has its
+    // full width: of an int that travels on the stack the upper half may be anything.
     if (syscall(SYS_mmap, table_.data(), rmmt_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.get(),
-                0) == -1)
+                off_t{0}) == -1)
         return base::system_error(errno, "cannot map the RMMT of the new kernel agent");
     return {};
 }
