@@ -56,7 +56,7 @@ inline void Conversation::complete_posted(PostedReceive& receive, Completion& co
     completion.cookie = receive.cookie;
     Listener* listener = receive.listener;
     bool over = true;
-    if ((receive.flags & order_multi_receive) != 0) [[unlikely]] {
+    if (receive.is_multi()) [[unlikely]] {
         completion.buffer = static_cast<std::byte*>(receive.pieces.pieces()[0].iov_base) + offset;
         --receive.messages;
         over = receive.spent && receive.messages == 0;

@@ -22,25 +22,20 @@ constexpr std::uint32_t completion_entries = 1024;
 constexpr int completions_per_progress = 32;
 /// Everything that was there is seen in so many calls, whatever comes meanwhile.
 constexpr std::uint32_t most_rounds_before_end = completion_entries / completions_per_progress;
-/// Empty calls in a row before the core is offered to others, and how often from then on.
-constexpr std::uint32_t polls_between_rests = 32;
-constexpr std::uint32_t most_polls_before_rest = 1024;
-constexpr std::uint32_t fewest_polls_before_rest = 64;
-/// A core that was given away and came back later than this was wanted by somebody.
-constexpr base::Nanoseconds others_had_it = 3000;
 /// So many connections inside the host are looked at one by one; more are a poll group's, which
 /// does not look at the idle ones.
 constexpr std::size_t few_lanes = 4;
-/// Sleeping inside a call that should return: at most so long, since the caller has other things
-/// to look after.
-constexpr std::uint64_t nap_milliseconds = 10;
+/// Sleeping inside a call that should return: not long, since the caller may have other things to
+/// look after, but longer and longer, since it has not done anything else for a while.
+constexpr std::uint64_t first_nap_milliseconds = 5;
+constexpr std::uint32_t longest_nap_doublings = 5;
 /// Empty calls before it sleeps.
-constexpr std::uint32_t polls_before_sleep = 2000;
+constexpr std::uint32_t polls_before_sleep = 2048;
 /// When the counters page is brought up to date: after so many calls that moved something, and
 /// after so many empty ones in a row.
 constexpr std::uint64_t tidings_between_looks = 4096;
 constexpr std::uint32_t polls_before_look = 1024;
-static_assert(polls_before_look % polls_between_rests == 0);
+static_assert(polls_before_look % CoreSharing::polls_between_alone == 0);
 constexpr std::size_t most_pieces = 16;
 
 }  // namespace
@@ -299,8 +294,7 @@ bool DeviceParts::progress() {
     }
     const std::uint32_t empty = empty_polls_.load(std::memory_order_relaxed) + 1;
     empty_polls_.store(empty, std::memory_order_relaxed);
-    if (empty >= polls_before_rest_.load(std::memory_order_relaxed) &&
-        empty % polls_between_rests == 0) [[unlikely]]
+    if (sharing_.due(empty)) [[unlikely]]
         rest(empty);
     return false;
 }
@@ -312,18 +306,36 @@ void DeviceParts::rest(std::uint32_t empty) {
     }
     if (rest_ == Rest::Never) return;
     if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
-        wait(base::Deadline::after_milliseconds(nap_milliseconds), tidings());
+        take_nap(empty);
         return;
     }
-    // Where others want the core it is given away early; where nobody does, a wait is likely short.
+    if (sharing_.surely_shared()) {
+        sched_yield();
+        return;
+    }
     const base::Nanoseconds before = base::machine_now();
     sched_yield();
-    const bool wanted = base::machine_now() - before > others_had_it;
-    polls_before_rest_.store(wanted ? fewest_polls_before_rest : most_polls_before_rest,
-                             std::memory_order_relaxed);
+    sharing_.came_back(base::machine_now() - before);
+}
+
+/// It has looked often enough: no spinning, and if nothing comes the next call sleeps again.
+void DeviceParts::take_nap(std::uint32_t empty) {
+    const std::uint32_t naps = naps_.load(std::memory_order_relaxed);
+    const base::Deadline end = base::Deadline::after_milliseconds(first_nap_milliseconds << naps);
+    if (wait_spinning(0, end, tidings())) {
+        naps_.store(0, std::memory_order_relaxed);
+        return;
+    }
+    naps_.store(std::min(naps + 1, longest_nap_doublings), std::memory_order_relaxed);
+    empty_polls_.store(empty + CoreSharing::polls_between_alone - 1, std::memory_order_relaxed);
 }
 
 void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
+    wait_spinning(nic_->process().spin(), deadline, seen);
+}
+
+bool DeviceParts::wait_spinning(base::Nanoseconds spin, base::Deadline deadline,
+                                std::uint64_t seen) {
     bool slept = false;
     const auto look = [&] {
         if (tidings() != seen) return true;
@@ -340,13 +352,14 @@ void DeviceParts::wait(base::Deadline deadline, std::uint64_t seen) {
         for (ViLane* lane : in_place_)
             lane->vi().wake_sleeper(lane->handle());
     };
-    if (ua::wait_until(nic_->process().doorbell(), nic_->process().spin(), deadline, look, arm,
-                       [&] { return cq_->should_yield(); }))
-        empty_polls_.store(0, std::memory_order_relaxed);
+    const bool came = ua::wait_until(nic_->process().doorbell(), spin, deadline, look, arm,
+                                     [&] { return cq_->should_yield(); });
+    if (came) empty_polls_.store(0, std::memory_order_relaxed);
     if (slept) {
         cq_->sleeper_leaves();
         nic_->process().look_after();
     }
+    return came;
 }
 
 void DeviceParts::wake_sleepers() noexcept {
@@ -390,14 +403,12 @@ void DeviceParts::destroy_retired() {
     }
 }
 
-Posted DeviceParts::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
-    for (EndpointParts* endpoint : endpoints_)
-        endpoint->follow_book();
+Posted DeviceParts::receive_otherwise(ReceiveQueue& queue, const ReceiveOrder& order,
+                                      UnexpectedMessage* message) {
     if (order.pieces.size() > most_pieces) return Posted::Invalid;
     const bool multi = (order.flags & order_multi_receive) != 0;
     if (multi && order.pieces.size() != 1) return Posted::Invalid;
-    UnexpectedMessage* message = queue.find(order);
-    if (message == nullptr) [[likely]] {
+    if (message == nullptr) {
         queue.post(order);
         return Posted::UnderWay;
     }
@@ -420,9 +431,11 @@ bool DeviceParts::give(ReceiveQueue& queue, UnexpectedMessage& message, PostedRe
     auto& conversation = static_cast<Conversation&>(*message.source);
     const UnexpectedMessage taken = message;
     queue.remove(message);
-    const std::uint64_t left = receive.pieces.bytes() - receive.used;
-    const bool spends = (receive.flags & order_multi_receive) != 0 &&
-                        (taken.total >= left || left - taken.total < receive.least_free);
+    bool spends = false;
+    if (receive.is_multi()) {
+        const std::uint64_t left = receive.pieces.bytes() - receive.used;
+        spends = taken.total >= left || left - taken.total < receive.least_free;
+    }
     conversation.receive(taken, receive);
     conversation.flush();
     touch(conversation);
@@ -446,7 +459,7 @@ bool DeviceParts::cancel(ReceiveQueue& queue, const void* context) {
     completion.status = Status::Cancelled;
     completion.space = receive->space;
     completion.tag = receive->tag;
-    completion.last_of_buffer = (receive->flags & order_multi_receive) != 0;
+    completion.last_of_buffer = receive->is_multi();
     completion.cookie = receive->cookie;
     Listener* listener = receive->listener;
     queue.destroy(receive);

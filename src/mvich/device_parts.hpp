@@ -15,6 +15,7 @@
 #include "base/counters.hpp"
 #include "ka/local_host.hpp"
 #include "mvich/connector.hpp"
+#include "mvich/core_sharing.hpp"
 #include "mvich/device.hpp"
 #include "mvich/gauges.hpp"
 #include "mvich/message_settings.hpp"
@@ -91,7 +92,7 @@ class DeviceParts final : public Registrar {
     /// Brings the counters page up to date with what is held now. Not for the hot path: it looks at
     /// every connection.
     void look();
-    [[nodiscard]] Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
+    [[nodiscard]] inline Posted receive(ReceiveQueue& queue, const ReceiveOrder& order);
     /// A message that waited goes into a receive.
     bool give(ReceiveQueue& queue, UnexpectedMessage& message, PostedReceive& receive);
     void discard(ReceiveQueue& queue, UnexpectedMessage& message);
@@ -103,6 +104,8 @@ class DeviceParts final : public Registrar {
 
     bool progress();
     void wait(base::Deadline deadline, std::uint64_t seen);
+    /// The same, with a spin before the sleep; true if something came.
+    bool wait_spinning(base::Nanoseconds spin, base::Deadline deadline, std::uint64_t seen);
     [[nodiscard]] std::uint64_t tidings() const noexcept {
         return tidings_.get() + wakes_.load(std::memory_order_relaxed);
     }
@@ -134,6 +137,9 @@ class DeviceParts final : public Registrar {
     void deregister(void* address, std::uint32_t handle) noexcept override;
 
   private:
+    /// A receive of several pieces, or for the message that waits for it.
+    [[nodiscard]] Posted receive_otherwise(ReceiveQueue& queue, const ReceiveOrder& order,
+                                           UnexpectedMessage* message);
     DeviceParts() = default;
     [[nodiscard]] base::Result<void> start();
     [[gnu::always_inline]] bool progress_inline(bool by_program);
@@ -143,6 +149,7 @@ class DeviceParts final : public Registrar {
     [[gnu::always_inline]] void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    void take_nap(std::uint32_t empty);
     /// What one thread has moved another may be waiting for: the peer woke only one of them, and
     /// perhaps the service thread.
     void wake_sleepers() noexcept;
@@ -178,7 +185,8 @@ class DeviceParts final : public Registrar {
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
-    std::atomic<std::uint32_t> polls_before_rest_{1024};
+    CoreSharing sharing_;
+    std::atomic<std::uint32_t> naps_{0};   ///< in a row in which nothing came
     base::Counter tidings_;                ///< under the lock: a plain store on the hot path
     std::atomic<std::uint64_t> wakes_{0};  ///< by any thread
     std::unique_ptr<GaugeShare> gauges_;

@@ -388,7 +388,7 @@ void EndpointParts::end(Connection& connection, Status status) {
                         completion.space = space;
                         completion.source = peer;
                         completion.tag = receive->tag;
-                        completion.last_of_buffer = (receive->flags & order_multi_receive) != 0;
+                        completion.last_of_buffer = receive->is_multi();
                         completion.cookie = receive->cookie;
                         Listener* listener = receive->listener;
                         receives_->take_out(*receive);

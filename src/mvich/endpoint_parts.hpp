@@ -112,4 +112,14 @@ class EndpointParts {
     std::thread listener_;
 };
 
+inline Posted DeviceParts::receive(ReceiveQueue& queue, const ReceiveOrder& order) {
+    for (EndpointParts* endpoint : endpoints_)
+        endpoint->follow_book();
+    UnexpectedMessage* const message = queue.find(order);
+    if (message != nullptr || order.pieces.size() != 1) [[unlikely]]
+        return receive_otherwise(queue, order, message);
+    queue.post(order);
+    return Posted::UnderWay;
+}
+
 }  // namespace via::mvich

@@ -68,31 +68,17 @@ std::uint64_t ReceiveQueue::use_of_multi(PostedReceive& receive, std::uint64_t b
     return offset;
 }
 
-PostedReceive* ReceiveQueue::make(const ReceiveOrder& order) {
-    PostedReceive& receive = receives_.take();
+void ReceiveQueue::assign_or_give_back(PostedReceive& receive, const ReceiveOrder& order) {
     base::Undo give_back([&]() noexcept { receives_.give(receive); });
     receive.pieces.assign(order.pieces);
     give_back.keep();
-    receive.previous = nullptr;
-    receive.next = nullptr;
-    receive.from = order.from;
-    receive.space = order.space;
-    receive.flags = order.flags;
-    receive.tag = order.tag;
-    receive.ignore = order.ignore;
-    receive.used = 0;
-    receive.least_free = order.least_free;
-    receive.messages = 0;
-    receive.spent = false;
-    receive.cookie = {base::by_itself(order.cookie.context), base::by_itself(order.cookie.flags)};
-    receive.listener = listener_;
-    return &receive;
 }
 
 PostedReceive* ReceiveQueue::cancel(const void* context) noexcept {
     for (auto& list : posted_)
         for (PostedReceive* receive = list.first; receive != nullptr; receive = receive->next)
-            if (receive->cookie.context == context && receive->messages == 0) {
+            if (receive->cookie.context == context &&
+                (!receive->is_multi() || receive->messages == 0)) {
                 take_out(*receive);
                 return receive;
             }

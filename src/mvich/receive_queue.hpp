@@ -35,13 +35,15 @@ class PieceList {
     explicit PieceList(std::span<const iovec> pieces) { assign(pieces); }
     /// Can throw std::bad_alloc, and is empty then.
     void assign(std::span<const iovec> pieces) {
-        if (pieces.size() == 1) {
-            few_[0].iov_base = base::by_itself(pieces[0].iov_base);
-            few_[0].iov_len = bytes_ = base::by_itself(pieces[0].iov_len);
-            count_ = 1;
-        } else {
+        if (pieces.size() == 1)
+            assign_one(pieces[0]);
+        else
             assign_other(pieces);
-        }
+    }
+    void assign_one(const iovec& piece) noexcept {
+        few_[0].iov_base = base::by_itself(piece.iov_base);
+        few_[0].iov_len = bytes_ = base::by_itself(piece.iov_len);
+        count_ = 1;
     }
     [[nodiscard]] std::span<const iovec> pieces() const noexcept {
         return {count_ <= few_.size() ? few_.data() : many_.data(), count_};
@@ -79,7 +81,8 @@ class PieceList {
     std::vector<iovec> many_;  // more than fit into few_
 };
 
-struct PostedReceive {
+/// What most need lies in two cache lines.
+struct alignas(base::cache_line) PostedReceive {
     PostedReceive* previous = nullptr;
     PostedReceive* next = nullptr;
     Peer from = any_peer;
@@ -87,13 +90,15 @@ struct PostedReceive {
     std::uint32_t flags = 0;
     std::uint64_t tag = 0;
     std::uint64_t ignore = 0;
-    PieceList pieces;
-    std::uint64_t used = 0;  ///< multi-receive: bytes given to messages
-    std::uint64_t least_free = 0;
-    std::uint32_t messages = 0;  ///< multi-receive: under way in it
-    bool spent = false;          ///< multi-receive: no message is put into it any more
     Cookie cookie;
     Listener* listener = nullptr;
+    PieceList pieces;
+    // Of a multi-receive; of others they mean nothing.
+    std::uint64_t used = 0;  ///< bytes given to messages
+    std::uint64_t least_free = 0;
+    std::uint32_t messages = 0;  ///< under way in it
+    bool spent = false;          ///< no message is put into it any more
+    [[nodiscard]] bool is_multi() const noexcept { return (flags & order_multi_receive) != 0; }
 };
 
 struct UnexpectedMessage {
@@ -131,7 +136,7 @@ class ReceiveQueue {
         PostedReceive* receive = posted(space).first;
         while (receive != nullptr && !wants(*receive, tag, source))
             receive = receive->next;
-        if (receive != nullptr && (receive->flags & order_multi_receive) == 0) take_out(*receive);
+        if (receive != nullptr && !receive->is_multi()) take_out(*receive);
         return receive;
     }
     /// Room for a message of `bytes` in a receive that match() or make() returned: the offset,
@@ -140,7 +145,7 @@ class ReceiveQueue {
     /// the queue, when less than least_free is left behind the message, or nothing.
     [[nodiscard]] std::uint64_t use_of(PostedReceive& receive, std::uint64_t bytes) noexcept {
         // Most are for one message: all of it, and not in the queue.
-        return (receive.flags & order_multi_receive) == 0 ? 0 : use_of_multi(receive, bytes);
+        return receive.is_multi() ? use_of_multi(receive, bytes) : 0;
     }
     /// Waits in the queue from now on.
     PostedReceive& post(const ReceiveOrder& order) {
@@ -154,7 +159,28 @@ class ReceiveQueue {
     /// One that is not in the queue.
     void destroy(PostedReceive* receive) noexcept { receives_.give(*receive); }
     /// A receive that is not in the queue. It lives until destroy(), or as long as the queue.
-    [[nodiscard]] PostedReceive* make(const ReceiveOrder& order);
+    [[nodiscard]] PostedReceive* make(const ReceiveOrder& order) {
+        PostedReceive& receive = receives_.take();
+        if (order.pieces.size() == 1) [[likely]]
+            receive.pieces.assign_one(order.pieces[0]);
+        else
+            assign_or_give_back(receive, order);
+        receive.from = order.from;
+        receive.space = order.space;
+        receive.flags = order.flags;
+        receive.tag = order.tag;
+        receive.ignore = order.ignore;
+        receive.cookie = {base::by_itself(order.cookie.context),
+                          base::by_itself(order.cookie.flags)};
+        receive.listener = listener_;
+        if (receive.is_multi()) [[unlikely]] {
+            receive.used = 0;
+            receive.least_free = order.least_free;
+            receive.messages = 0;
+            receive.spent = false;
+        }
+        return &receive;
+    }
 
     /// The oldest message for a receive that nobody has claimed; it stays in the queue.
     [[nodiscard]] UnexpectedMessage* find(const ReceiveOrder& order) noexcept {
@@ -190,6 +216,8 @@ class ReceiveQueue {
 
   private:
     [[nodiscard]] std::uint64_t use_of_multi(PostedReceive& receive, std::uint64_t bytes) noexcept;
+    /// Of any number of pieces. Can throw std::bad_alloc.
+    [[gnu::noinline]] void assign_or_give_back(PostedReceive& receive, const ReceiveOrder& order);
 
     template <class Node>
     struct List {
@@ -212,7 +240,8 @@ class ReceiveQueue {
     class Pool {
       public:
         [[nodiscard]] Node& take() {
-            if (free_ == nullptr) grow();
+            if (free_ == nullptr) [[unlikely]]
+                grow();
             Node& node = *free_;
             free_ = node.next;
             return node;
@@ -224,7 +253,7 @@ class ReceiveQueue {
 
       private:
         static constexpr std::size_t nodes_per_slab = 32;
-        void grow() {
+        [[gnu::noinline]] void grow() {
             slabs_.push_back(std::make_unique<Node[]>(nodes_per_slab));
             for (std::size_t i = nodes_per_slab; i-- != 0;)
                 give(slabs_.back()[i]);

@@ -224,15 +224,28 @@ void ViLane::completed(ua::Queue queue) {
 }
 
 // What a packet without memory was about is half done: its connection ends, nothing else.
-inline Conversation::Arrival ViLane::hear(const na::FrameView& view) noexcept {
-    const std::span bytes(view.data, view.length);
+/// A frame of the conversation. What it says: taken, or to be shown again.
+template <class Hear>
+inline bool ViLane::take(Hear hear) noexcept {
+    if (conversation_ == nullptr) [[unlikely]]
+        return false;
+    Conversation::Arrival arrival;
     try {
-        if (view.head != nullptr) [[likely]]
-            return conversation_->headed_packet(view.immediate, view.head, view.head_bytes, bytes);
-        return conversation_->packet(bytes, nullptr);
+        arrival = hear(*conversation_);
     } catch (const std::bad_alloc&) {
-        return Conversation::Arrival::Broken;
+        arrival = Conversation::Arrival::Broken;
     }
+    if (arrival == Conversation::Arrival::Passed && !conversation_->credits().noop_due())
+        [[likely]] {
+        device_.noticed();
+        return true;
+    }
+    if (arrival == Conversation::Arrival::NotNow) [[unlikely]]
+        return false;
+    if (arrival == Conversation::Arrival::Broken) [[unlikely]]
+        violated();
+    device_.touched(*this);
+    return true;
 }
 
 Conversation::Arrival ViLane::hear(Vbuf* vbuf) noexcept {
@@ -265,20 +278,19 @@ void ViLane::arrived(Vbuf* vbuf) {
 }
 
 bool ViLane::frame(const na::FrameView& view) {
-    if (conversation_ == nullptr) [[unlikely]]
-        return false;
-    const Conversation::Arrival arrival = hear(view);
-    if (arrival == Conversation::Arrival::Passed && !conversation_->credits().noop_due())
-        [[likely]] {
-        device_.noticed();
-        return true;
-    }
-    if (arrival == Conversation::Arrival::NotNow) [[unlikely]]
-        return false;
-    if (arrival == Conversation::Arrival::Broken) [[unlikely]]
-        violated();
-    device_.touched(*this);
-    return true;
+    return take([&](Conversation& conversation) {
+        const std::span bytes(view.data, view.length);
+        if (view.head != nullptr) [[likely]]
+            return conversation.headed_packet(view.immediate, view.head, view.head_bytes, bytes);
+        return conversation.packet(bytes, nullptr);
+    });
+}
+
+bool ViLane::short_frame(std::uint32_t note, std::uint64_t head, const std::byte* payload,
+                         std::uint32_t bytes) {
+    return take([&](Conversation& conversation) {
+        return conversation.headed_packet(note, &head, sizeof head, {payload, bytes});
+    });
 }
 
 /// The peer does not keep to the protocol.

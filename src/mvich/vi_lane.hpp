@@ -52,6 +52,8 @@ class ViLane final : public Lane, public na::FrameSink {
 
     // na::FrameSink.
     bool frame(const na::FrameView& view) override;
+    bool short_frame(std::uint32_t note, std::uint64_t head, const std::byte* payload,
+                     std::uint32_t bytes) override;
     bool serve() override;
     [[nodiscard]] bool unfinished() const noexcept override;
     void broken() noexcept override;
@@ -63,8 +65,8 @@ class ViLane final : public Lane, public na::FrameSink {
     [[nodiscard]] Outcome post_rdma(const RdmaOrder& order, std::uint16_t operation);
     void arrived(Vbuf* vbuf);
     [[gnu::noinline]] void violated() noexcept;
-    [[gnu::always_inline, nodiscard]] Conversation::Arrival hear(
-        const na::FrameView& view) noexcept;
+    template <class Hear>
+    [[gnu::always_inline]] bool take(Hear hear) noexcept;
     [[nodiscard]] Conversation::Arrival hear(Vbuf* vbuf) noexcept;
 
     DeviceParts& device_;

@@ -123,6 +123,17 @@ class FrameSink {
     /// calls nothing of this VI. True: taken. False: it stays, the poll ends, and the next poll
     /// shows it again.
     virtual bool frame(const FrameView& view) = 0;
+    /// The same for the commonest of them: a head of one word, and a payload of few bytes.
+    virtual bool short_frame(std::uint32_t note, std::uint64_t head, const std::byte* payload,
+                             std::uint32_t bytes) {
+        FrameView view;
+        view.data = payload;
+        view.length = bytes;
+        view.immediate = note;
+        view.head = &head;
+        view.head_bytes = sizeof head;
+        return frame(view);
+    }
     /// On the service thread, with no lock held: there is news on the VI and the program does not
     /// poll. The layer polls its VIs itself, in its own order of locks, as the service thread's
     /// (PolledBy::Service) and until nothing moves: what came before the peer knew that it must

@@ -12,6 +12,7 @@
 #include <rdma/fi_eq.h>
 
 #include "base/biased_lock.hpp"
+#include "base/cpu.hpp"
 #include "mvich/order.hpp"
 #include "ofi/references.hpp"
 #include "ofi/waitable.hpp"
@@ -22,7 +23,8 @@ class Domain;
 
 class CompletionQueue final : public fid_cq, public Waitable {
   public:
-    struct Entry {
+    /// A cache line each.
+    struct alignas(base::cache_line) Entry {
         void* context = nullptr;
         std::uint64_t flags = 0;
         std::uint64_t length = 0;

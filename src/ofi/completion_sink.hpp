@@ -60,19 +60,23 @@ inline void write_entry(CompletionQueue::Entry& entry,
     entry.is_error = false;
 }
 
+[[gnu::noinline, gnu::cold]] inline void note_failure(CompletionQueue* queue, Counter* counter,
+                                                      const mvich::Completion& completion) {
+    if (counter != nullptr) counter->add_error(1);
+    if (queue == nullptr) return;
+    CompletionQueue::ErrorEntry error;
+    write_entry(error.entry, completion);
+    error.status = completion.status;
+    error.overflow = completion.overflow;
+    queue->add_error(error);
+}
+
 /// The end of a transmit operation or a receive, for the queue of its side.
 inline void note(CompletionQueue* queue, Counter* counter, const mvich::Completion& completion) {
-    if (completion.status != mvich::Status::Ok) [[unlikely]] {
-        if (counter != nullptr) counter->add_error(1);
-        if (queue == nullptr) return;
-        CompletionQueue::ErrorEntry error;
-        write_entry(error.entry, completion);
-        error.status = completion.status;
-        error.overflow = completion.overflow;
-        queue->add_error(error);
-        return;
-    }
-    if (counter != nullptr) counter->add(1);
+    if (completion.status != mvich::Status::Ok) [[unlikely]]
+        return note_failure(queue, counter, completion);
+    if (counter != nullptr) [[unlikely]]
+        counter->add(1);
     if (queue != nullptr && (completion.cookie.flags & FI_COMPLETION))
         queue->add([&](CompletionQueue::Entry& entry) { write_entry(entry, completion); });
 }

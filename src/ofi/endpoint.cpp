@@ -271,9 +271,10 @@ void Endpoint::tell(const mvich::Completion& completion) {
 
 void Endpoint::done(const mvich::Completion& completion) {
     if (looks_twice_.load(std::memory_order_relaxed)) [[unlikely]]
-        hear_with_care(completion);
-    else
-        tell(completion);
+        return hear_with_care(completion);
+    if (completion.what == mvich::Happened::Received) [[likely]]
+        return note(receive_queue_.get(), receives_.get(), completion);
+    tell(completion);
 }
 
 void Endpoint::hear_with_care(mvich::Completion completion) {

@@ -172,7 +172,7 @@ class Endpoint final : public mvich::Listener {
   private:
     Endpoint(Domain& domain, const fi_info& info, void* context);
 
-    [[gnu::always_inline]] inline void tell(const mvich::Completion& completion);
+    [[gnu::noinline]] void tell(const mvich::Completion& completion);
     [[gnu::noinline]] void hear_with_care(mvich::Completion completion);
     [[nodiscard]] Counter* transmit_counter(std::uint64_t flags) const noexcept {
         if (flags & FI_SEND) return sends_.get();

@@ -81,7 +81,7 @@ int error_number(base::Code code) noexcept {
     return FI_EOTHER;
 }
 
-ssize_t refusal(mvich::Posted posted) noexcept {
+ssize_t reason(mvich::Posted posted) noexcept {
     switch (posted) {
         case mvich::Posted::Done:
         case mvich::Posted::UnderWay:

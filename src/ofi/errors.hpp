@@ -20,7 +20,10 @@ namespace via::ofi {
 [[nodiscard]] const char* sentence(int provider_error) noexcept;
 
 /// What a call that orders something returns when the order was not taken.
-[[nodiscard]] ssize_t refusal(mvich::Posted posted) noexcept;
+[[nodiscard]] ssize_t reason(mvich::Posted posted) noexcept;
+[[nodiscard]] inline ssize_t refusal(mvich::Posted posted) noexcept {
+    return posted == mvich::Posted::UnderWay ? 0 : reason(posted);
+}
 
 /// For calls that may need memory: no exception passes the C border.
 template <class Body>

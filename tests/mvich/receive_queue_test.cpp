@@ -205,7 +205,9 @@ TEST(ReceiveQueue, CancelTakesTheOldestThatHoldsNoMessages) {
     ReceiveQueue queue;
     ReceiveOrder order = receive_of(1);
     order.cookie.context = &queue;
+    order.flags = order_multi_receive;
     PostedReceive& busy = queue.post(order);
+    order.flags = 0;
     PostedReceive& first = queue.post(order);
     PostedReceive& second = queue.post(order);
     busy.messages = 1;

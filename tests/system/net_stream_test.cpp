@@ -130,7 +130,8 @@ TEST_P(NetLoss, EveryByteIsRightThoughPacketsAreLost) {
     stream.close();
     EXPECT_GE(stream.sent.bytes, task.bytes);
     EXPECT_GT(counted.lost, 0U);
-    // One in a hundred, with what chance adds to it, and as many more as a slow host has no time for.
+    // One in a hundred, with what chance adds to it, and as many more as a slow host has no time
+    // for.
     EXPECT_GT(counted.lost * 1000, counted.sent);
     EXPECT_LT(counted.lost, counted.sent);
     if (task.level == unreliable) {

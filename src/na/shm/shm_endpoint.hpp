@@ -221,7 +221,7 @@ class ShmEndpoint final : public Endpoint {
     enum class Shown : std::uint8_t { Taken, Refused, NotShown };
     [[gnu::always_inline, nodiscard]] Shown show(const FrameHeader& frame);
     [[gnu::always_inline, nodiscard]] Shown show_short_headed();
-    [[gnu::always_inline]] void account(const FrameView& view, base::DataPath path);
+    [[gnu::always_inline]] void account(std::uint64_t bytes, base::DataPath path);
     [[gnu::noinline]] bool show_frames();
     bool take_frames();
     bool handle_inline(const FrameHeader& frame);

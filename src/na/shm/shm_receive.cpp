@@ -148,7 +148,7 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
     if (!queues_.sink->frame(view)) return Shown::Refused;
     if (path == base::DataPath::Ring) reader_->chunk_done(chunk);
     reader_->advance(frame);
-    account(view, path);
+    account(view.length, path);
     return Shown::Taken;
 }
 
@@ -156,24 +156,20 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
 inline ShmEndpoint::Shown ShmEndpoint::show_short_headed() {
     ChannelReader::ShortHeaded message;
     if (!reader_->look_for_short_headed(message) || incoming_.active) return Shown::NotShown;
-    FrameView view;
-    view.data = reinterpret_cast<const std::byte*>(message.payload);
-    view.length = message.payload_bytes;
-    view.immediate = message.note;
-    view.head = &message.head;
-    view.head_bytes = sizeof message.head;
-    if (!queues_.sink->frame(view)) [[unlikely]]
+    if (!queues_.sink->short_frame(message.note, message.head,
+                                   reinterpret_cast<const std::byte*>(message.payload),
+                                   message.payload_bytes)) [[unlikely]]
         return Shown::Refused;
     reader_->advance({.kind = FrameKind::Inline, .cells = 2});
-    account(view, base::DataPath::Inline);
+    account(message.payload_bytes, base::DataPath::Inline);
     return Shown::Taken;
 }
 
 /// What was shown is taken.
-inline void ShmEndpoint::account(const FrameView& view, base::DataPath path) {
+inline void ShmEndpoint::account(std::uint64_t bytes, base::DataPath path) {
     base::ViCounters& counters = *counters_;
     counters.received_messages[static_cast<std::size_t>(path)].add();
-    counters.received_bytes.add(view.length);
+    counters.received_bytes.add(bytes);
     idle_polls_ = 0;
     acknowledge(0);
 }

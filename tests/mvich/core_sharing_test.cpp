@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mvich/core_sharing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace via::mvich {
+namespace {
+
+/// The first poll in vain after which the core is given away.
+std::uint32_t first_due(const CoreSharing& sharing) {
+    std::uint32_t polls = 1;
+    while (!sharing.due(polls))
+        ++polls;
+    return polls;
+}
+constexpr base::Nanoseconds at_once = 200;
+constexpr base::Nanoseconds after_others = 2000;
+
+TEST(CoreSharing, NobodyIsKnownToWantTheCore) {
+    CoreSharing sharing;
+    EXPECT_EQ(first_due(sharing), CoreSharing::polls_alone);
+    EXPECT_FALSE(sharing.due(CoreSharing::polls_alone + 1));
+    EXPECT_TRUE(sharing.due(CoreSharing::polls_alone + CoreSharing::polls_between_alone));
+    EXPECT_FALSE(sharing.surely_shared());
+}
+
+TEST(CoreSharing, WhoeverFindsItWantedGivesItAwayAtOnce) {
+    CoreSharing sharing;
+    sharing.came_back(after_others);
+    for (std::uint32_t polls = 1; polls < 10; ++polls)
+        EXPECT_TRUE(sharing.due(polls));
+}
+
+TEST(CoreSharing, IsMeasuredNowAndThenWhileItIsWanted) {
+    CoreSharing sharing;
+    for (int round = 0; round < 3; ++round) {
+        sharing.came_back(after_others);
+        for (std::uint32_t i = 0; i < CoreSharing::times_unmeasured; ++i)
+            EXPECT_TRUE(sharing.surely_shared());
+        EXPECT_FALSE(sharing.surely_shared());
+    }
+}
+
+TEST(CoreSharing, ItIsOnesOwnAgainOnlyAfterSomeTimes) {
+    CoreSharing sharing;
+    sharing.came_back(after_others);
+    for (std::uint32_t i = 1; i < CoreSharing::doubts; ++i) {
+        sharing.came_back(at_once);
+        EXPECT_EQ(first_due(sharing), CoreSharing::polls_shared);
+    }
+    sharing.came_back(at_once);
+    EXPECT_EQ(first_due(sharing), CoreSharing::polls_alone);
+    sharing.came_back(at_once);
+    EXPECT_EQ(first_due(sharing), CoreSharing::polls_alone);
+}
+
+}  // namespace
+}  // namespace via::mvich
