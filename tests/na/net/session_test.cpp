@@ -237,6 +237,40 @@ TEST(SessionLinks, ALinkThatIsOpenAgainIsTakenBack) {
     EXPECT_TRUE(stream.finish(1'000 * millisecond));
 }
 
+TEST(SessionLinks, EndsThatTrustDifferentLinksAgreeOnTheOneThatWorks) {
+    SimulatedNetwork network(18, slow_options_of(2));
+    Stream stream(network, 20'000, 4);
+    stream.run(50 * millisecond);
+    const links::Transport& sender = network.side(0).transport;
+    const links::Transport& receiver = network.side(1).transport;
+    cut_both(network, 1, true);
+    ASSERT_TRUE(network.run(10'000 * millisecond, [&] {
+        stream.step();
+        return sender.link(1).state() == LinkState::Down &&
+               receiver.link(1).state() == LinkState::Down;
+    }));
+    // It is open again, but only the receiver's pings are answered: the sender's are lost, as in a
+    // crowd. So only the receiver takes it back.
+    network.swallows = [](std::size_t from, std::size_t link, std::span<const std::byte> packet) {
+        const auto first_frame = static_cast<wire::FrameType>(packet[wire::PacketHeader::bytes]);
+        return from == 0 && link == 1 && first_frame == wire::FrameType::Ping;
+    };
+    cut_both(network, 1, false);
+    ASSERT_TRUE(network.run(10'000 * millisecond, [&] {
+        stream.step();
+        return receiver.link(1).state() == LinkState::Up;
+    }));
+    ASSERT_EQ(sender.link(1).state(), LinkState::Down);
+    // What the sender trusts is dead now, and what the receiver trusts is what it has given up.
+    cut_both(network, 0, true);
+    stream.measure_gaps();
+    stream.run(2'000 * millisecond);
+    EXPECT_EQ(sender.link(1).state(), LinkState::Up);
+    // The receiver says nothing on its own before it asks whether the other is alive.
+    EXPECT_LT(stream.longest_gap, 1'000 * millisecond);
+    EXPECT_TRUE(stream.finish(1'000 * millisecond));
+}
+
 TEST(SessionLinks, AFlappingLinkIsDamped) {
     SimulatedNetwork network(10, slow_options_of(2));
     Stream stream(network, 20'000, 4);

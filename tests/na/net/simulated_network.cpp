@@ -108,6 +108,7 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
     note(static_cast<std::uint64_t>(now_));
     note(packet.size() << 8 | link << 1 | from);
     if (cut_[link][from] || now_ < partitioned_until_) return;
+    if (swallows && swallows(from, link, packet)) return;
     Nanoseconds leaves = now_;
     if (faults.bytes_per_second > 0) {
         // On Ethernet a packet has 66 bytes more than the datagram it carries.

@@ -64,6 +64,8 @@ class SimulatedNetwork {
         cut_[link][direction] = closed;
     }
     [[nodiscard]] LinkFaults& faults(std::size_t link) noexcept { return faults_[link]; }
+    /// Asked about every packet that a side sends (side, link, packet): true, and it is lost.
+    std::function<bool(std::size_t, std::size_t, std::span<const std::byte>)> swallows;
     /// Called with every packet that a side sends: side, link, packet.
     std::function<void(std::size_t, std::size_t, std::span<const std::byte>)> on_packet;
     /// The side does nothing until then.
