@@ -32,6 +32,19 @@ if(VIA_TOOLS)
     install(TARGETS via viad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     configure_file(contrib/viad.service.in viad.service @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/viad.service DESTINATION lib/systemd/system)
+    # The tool writes the shells' completion itself, so that it knows all options.
+    if(NOT VIA_SANITIZE)
+        set(completions ${PROJECT_BINARY_DIR}/completions)
+        file(MAKE_DIRECTORY ${completions})
+        add_custom_command(OUTPUT ${completions}/via ${completions}/_via
+            COMMAND via completion bash > ${completions}/via
+            COMMAND via completion zsh > ${completions}/_via
+            DEPENDS via VERBATIM)
+        add_custom_target(via_completions ALL DEPENDS ${completions}/via ${completions}/_via)
+        install(FILES ${completions}/via
+                DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+        install(FILES ${completions}/_via DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    endif()
 endif()
 
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -27,7 +27,7 @@ for file in bin/via bin/viad include/vipl.h include/vipx.h include/via/via.hpp \
     lib/systemd/system/viad.service "$INSTALL_LIBDIR/libvipl.so" "$INSTALL_LIBDIR/libvipl.so.1" \
     "$INSTALL_LIBDIR/pkgconfig/viaduct.pc" "$INSTALL_LIBDIR/cmake/viaduct/viaductConfig.cmake" \
     share/man/man1/via.1 share/man/man5/viaduct.conf.5 share/man/man7/vipl.7 \
-    share/man/man8/viad.8; do
+    share/man/man8/viad.8 share/bash-completion/completions/via share/zsh/site-functions/_via; do
     [[ -e $prefix/$file ]] || fail "$file is not installed"
 done
 if grep -rlF "$build" "$prefix" >"$work/leaks"; then
