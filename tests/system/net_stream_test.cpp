@@ -126,7 +126,14 @@ TEST_P(NetLoss, EveryByteIsRightThoughPacketsAreLost) {
     task.message_bytes = task.level == unreliable ? 8192 : 100'000;
     Stream stream(*a, *b, task);
     stream.finish();
-    const Packets counted = packets(*a, stream.sender());
+    // A process shows what it has counted now and then: until all that was sent is among it.
+    constexpr std::uint64_t longest_packet = 1500;
+    const base::Deadline deadline = base::Deadline::after_milliseconds(patience_ms);
+    Packets counted = packets(*a, stream.sender());
+    while (counted.sent * longest_packet < stream.sent.bytes && !deadline.expired()) {
+        pause_for(20);
+        counted = packets(*a, stream.sender());
+    }
     stream.close();
     EXPECT_GE(stream.sent.bytes, task.bytes);
     EXPECT_GT(counted.lost, 0U);
