@@ -45,14 +45,14 @@ std::size_t PieceList::scatter_over(std::uint64_t offset,
                                     std::span<const std::byte> from) const noexcept {
     return walk(pieces(), offset, from.size(),
                 [&](std::byte* piece, std::size_t done, std::size_t bytes) {
-                    std::memcpy(piece, from.data() + done, bytes);
+                    move(piece, from.data() + done, bytes);
                 });
 }
 
 std::size_t PieceList::gather_over(std::uint64_t offset, std::span<std::byte> to) const noexcept {
     return walk(pieces(), offset, to.size(),
                 [&](const std::byte* piece, std::size_t done, std::size_t bytes) {
-                    std::memcpy(to.data() + done, piece, bytes);
+                    move(to.data() + done, piece, bytes);
                 });
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/copy_small.hpp"
 #include "base/cpu.hpp"
+#include "base/device_copy.hpp"
 #include "mvich/order.hpp"
 #include "mvich/packet.hpp"
 
@@ -53,16 +54,25 @@ class PieceList {
     std::size_t scatter(std::uint64_t offset, std::span<const std::byte> from) const noexcept {
         if (count_ != 1) return scatter_over(offset, from);
         const std::size_t bytes = in_only_piece(offset, from.size());
-        base::copy_small(static_cast<std::byte*>(few_[0].iov_base) + offset, from.data(), bytes);
+        move(static_cast<std::byte*>(few_[0].iov_base) + offset, from.data(), bytes);
         return bytes;
     }
     /// Copies out of [offset, ...).
     std::size_t gather(std::uint64_t offset, std::span<std::byte> to) const noexcept {
         if (count_ != 1) return gather_over(offset, to);
         const std::size_t bytes = in_only_piece(offset, to.size());
-        if (bytes != 0)
-            std::memcpy(to.data(), static_cast<const std::byte*>(few_[0].iov_base) + offset, bytes);
+        move(to.data(), static_cast<const std::byte*>(few_[0].iov_base) + offset, bytes);
         return bytes;
+    }
+
+    /// Into the program's memory or out of it. A peer's writes and reads come when they come, as
+    /// from a device.
+    static void move(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#if defined(__SANITIZE_THREAD__)
+        base::device_copy(to, from, bytes);
+#else
+        base::copy_small(to, from, bytes);
+#endif
     }
 
   private:
