@@ -303,6 +303,7 @@ void DeviceParts::rest(std::uint32_t empty) {
     if (empty == polls_before_look) {
         const base::BiasedGuard guard(lock_);
         look_again();
+        naps_.store(0, std::memory_order_relaxed);  // something came since the last of them
     }
     if (rest_ == Rest::Never) return;
     if (rest_ == Rest::Sleep && empty >= polls_before_sleep) {
@@ -322,10 +323,7 @@ void DeviceParts::rest(std::uint32_t empty) {
 void DeviceParts::take_nap(std::uint32_t empty) {
     const std::uint32_t naps = naps_.load(std::memory_order_relaxed);
     const base::Deadline end = base::Deadline::after_milliseconds(first_nap_milliseconds << naps);
-    if (wait_spinning(0, end, tidings())) {
-        naps_.store(0, std::memory_order_relaxed);
-        return;
-    }
+    if (wait_spinning(0, end, tidings())) return;
     naps_.store(std::min(naps + 1, longest_nap_doublings), std::memory_order_relaxed);
     empty_polls_.store(empty + CoreSharing::polls_between_alone - 1, std::memory_order_relaxed);
 }

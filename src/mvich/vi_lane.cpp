@@ -223,8 +223,8 @@ void ViLane::completed(ua::Queue queue) {
     }
 }
 
-// What a packet without memory was about is half done: its connection ends, nothing else.
-/// A frame of the conversation. What it says: taken, or to be shown again.
+/// What the sink says of a frame: taken, or to be shown again. What a packet without memory was
+/// about is half done: its connection ends, nothing else.
 template <class Hear>
 inline bool ViLane::take(Hear hear) noexcept {
     if (conversation_ == nullptr) [[unlikely]]

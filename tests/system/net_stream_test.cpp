@@ -137,13 +137,12 @@ TEST_P(NetLoss, EveryByteIsRightThoughPacketsAreLost) {
     stream.close();
     EXPECT_GE(stream.sent.bytes, task.bytes);
     EXPECT_GT(counted.lost, 0U);
-    // One in a hundred, with what chance adds to it, and as many more as a slow host has no time
-    // for.
+    // One in a hundred, with what chance adds to it, and what was given up too early.
     EXPECT_GT(counted.lost * 1000, counted.sent);
-    EXPECT_LT(counted.lost, counted.sent);
+    EXPECT_LT(counted.lost * 5, counted.sent);
     if (task.level == unreliable) {
         EXPECT_GT(stream.taken.missing, 0U);
-        EXPECT_GT(stream.taken.messages, 0U);
+        EXPECT_GT(stream.taken.messages, stream.sent.messages / 2);
     } else {
         EXPECT_EQ(stream.taken.bytes, stream.sent.bytes);
         EXPECT_EQ(stream.taken.missing, 0U);
