@@ -321,7 +321,7 @@ TEST(WebSimulator, EveryChoiceDraws) {
             ASSERT_TRUE(run) << firmware << run.error().sentence;
             const json& result = run.value();
             EXPECT_GT(result["mb_per_s"], 0.1) << firmware;
-            EXPECT_GT(result["stages"].size(), 1u) << firmware;
+            EXPECT_GE(result["stages"].size(), 1u) << firmware;
             std::set<std::string> resources;
             for (const json& resource : result["resources"])
                 resources.insert(resource["resource"]);
@@ -433,7 +433,7 @@ TEST(WebSimulator, AnyWordsAreAnswered) {
     for (std::uint32_t seed = 0; seed < 400; ++seed) {
         std::mt19937 random(seed);
         Query query;
-        for (std::uint32_t i = random() % 5; i > 0; --i)
+        for (std::size_t i = random() % 5; i > 0; --i)
             query.emplace(names[random() % names.size()], words[random() % words.size()]);
         const auto run = simulator.run(query);
         if (!run) {

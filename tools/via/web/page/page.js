@@ -120,7 +120,18 @@ function niceStep(most, lines) {
   return 10 * power;
 }
 
-// series: [{name, points: [[x, y]], colour}]; x and y by the scales. marks: [{x, text, up}].
+// Marks of one kind that would lie on each other become one: "link0, link1 up".
+function together(marks) {
+  const groups = [];
+  for (const mark of [...marks].sort((a, b) => a.time - b.time)) {
+    const same = groups.find((group) => group.up === mark.up && mark.time - group.time < 1500);
+    if (!same) groups.push({ time: mark.time, up: mark.up, names: [mark.name] });
+    else if (!same.names.includes(mark.name)) same.names.push(mark.name);
+  }
+  return groups.map((group) => ({ ...group, text: group.names.join(', ') + (group.up ? ' up' : ' down') }));
+}
+
+// series: [{name, points: [[x, y]], colour}]; x and y by the scales. marks: [{time, name, up}].
 function drawLive(svg, series, now, marks) {
   const width = Math.max(svg.clientWidth, 260);
   const height = Number(svg.getAttribute('height'));
@@ -135,7 +146,7 @@ function drawLive(svg, series, now, marks) {
   const parts = [];
   for (let line = 0; line <= high + step / 2; line += step) {
     parts.push(shape('line', { class: 'axis', x1: left, x2: width - right, y1: y(line), y2: y(line) }));
-    parts.push(shape('text', { x: left - 6, y: y(line) + 4, 'text-anchor': 'end' }, short(line)));
+    parts.push(shape('text', { x: left - 6, y: y(line) + 4, 'text-anchor': 'end' }, high < 10 ? String(Number(line.toPrecision(3))) : short(line)));
   }
   const every = width < 480 ? 20 : 10;
   for (let seconds = 0; seconds <= span / 1000; seconds += every) {
@@ -153,7 +164,7 @@ function drawLive(svg, series, now, marks) {
     }
     if (path) parts.push(shape('path', { class: 'curve s' + one.colour, d: path }));
   }
-  for (const mark of marks || []) {
+  for (const mark of together(marks)) {
     if (now - mark.time > span || mark.time > now + 1000) continue;
     parts.push(shape('line', { class: 'mark' + (mark.up ? ' up' : ''), x1: x(mark.time), x2: x(mark.time), y1: top, y2: height - bottom }));
     const near = x(mark.time) > width - 90;
@@ -282,7 +293,7 @@ function showTraffic(answer, devices) {
     number('received/s', 'received_messages_per_s', (d) => d.received_per_s, short),
     number('sent', 'sent_messages', (d) => d.sent),
     number('received', 'received_messages', (d) => d.received),
-    number('bytes sent', 'sent_bytes', (d) => d.bytes, bytesText),
+    number('bytes', 'sent_bytes', (d) => d.bytes, bytesText),
   ], devices.map((device) => ({ key: device.name, data: device, marks: { device: device.name } })));
 
   const meanings = { inline: 'in a cache line of the queue', ring: 'through the byte ring', kmem: 'into mapped memory of the peer',
@@ -361,8 +372,8 @@ function showTraffic(answer, devices) {
     number('received/s', 'received_messages_per_s', (d) => d.rates.received_messages_per_s, short),
     number('sent', 'sent_messages', (d) => d.totals.sent_messages),
     number('received', 'received_messages', (d) => d.totals.received_messages),
-    number('bytes sent', 'sent_bytes', (d) => d.totals.sent_bytes, bytesText),
-    number('bytes received', 'received_bytes', (d) => d.totals.received_bytes, bytesText),
+    number('bytes out', 'sent_bytes', (d) => d.totals.sent_bytes, bytesText),
+    number('bytes in', 'received_bytes', (d) => d.totals.received_bytes, bytesText),
     number('mean size', 'mean', (d) => (d.totals.sent_messages ? Math.round(d.totals.sent_bytes / d.totals.sent_messages) : 0), (v) => bytesText(v)),
     number('errors', 'errors', (d) => d.process.errors.reduce((sum, error) => sum + error.count, 0)),
   ], rows);
@@ -417,6 +428,7 @@ function showLinks(answer) {
     for (const change of process.changes) changes.push({ ...change, host, process });
     for (const connection of process.connections) {
       any = true;
+      const carried = connection.links.reduce((sum, link) => sum + link.sent_bytes + link.received_bytes, 0);
       const key = [host.name, process.pid, connection.vi].join('-');
       const id = 'links-of-' + key;
       let card = kept.get(key);
@@ -433,6 +445,7 @@ function showLinks(answer) {
         place.append(card);
       }
       kept.delete(key);
+      card.carried = carried;
       setText(card.querySelector('h3'), (severalHosts(answer) ? 'Host ' + hostText(host) + ': ' : '') + process.program + ' (' + process.pid + '), VI ' +
         connection.vi + (connection.device ? ' on ' + connection.device : '') + (connection.policy ? ', policy ' + connection.policy : ''));
       fillTable(id, [
@@ -455,12 +468,16 @@ function showLinks(answer) {
           points: live.history.filter((moment) => moment.links[name] !== undefined).map((moment) => [moment.time, moment.links[name]]) };
       });
       const marks = process.changes.filter((change) => change.vi === connection.vi && (change.to === 'down' || (change.to === 'up' && change.from !== 'suspect')))
-        .map((change) => ({ time: change.unix_ns / 1e6, up: change.to === 'up', text: change.link.split(' ')[0] + ' ' + change.to }));
+        .map((change) => ({ time: change.unix_ns / 1e6, up: change.to === 'up', name: change.link.split(' ')[0] }));
       drawLive(card.querySelector('svg'), series, answer.unix_ms, marks);
       fillLegend(card.querySelector('.legend'), series.map((one) => ({ name: one.name, colour: one.colour })));
     }
   });
   for (const card of kept.values()) card.remove();
+  // Those that carry most come first; a card is only moved when it must be.
+  [...place.children].sort((a, b) => b.carried - a.carried).forEach((card, index) => {
+    if (place.children[index] !== card) place.insertBefore(card, place.children[index]);
+  });
   byId('links-none').hidden = any;
   changes.sort((a, b) => b.unix_ns - a.unix_ns);
   byId('changes-card').hidden = changes.length === 0;
