@@ -20,7 +20,6 @@ import urllib.request
 
 try:
     from selenium import webdriver
-    from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.by import By
@@ -100,13 +99,15 @@ class Page(unittest.TestCase):
         cls.browser = start_browser(cls.folder)
         cls.addClassCleanup(cls.browser.quit)
 
+    def setUp(self):
+        # What the page of the test before says of its server's end is no complaint.
+        self.browser.get("about:blank")
+        self.browser.get_log("browser")
+
     # ---- helpers ----
 
     def serve(self, *arguments):
         """Starts `via web` for this test."""
-        # What the page of the test before says of its server's end is no complaint.
-        self.browser.get("about:blank")
-        self.browser.get_log("browser")
         web = Started("web", "--json", *arguments)
         self.enterContext(web)
         told = json.loads(web.first_line())
@@ -363,7 +364,7 @@ class Page(unittest.TestCase):
                   not self.find("#connections tr:not([data-state='up'])[data-link]") and self.find("#box-links-box[data-state='good']"))
             via("lab", "link", "1", "down", "--name", name)
             until("the cut one is down", lambda: self.find(rows % ("down", 1)))
-            self.assertTrue(self.find(rows % ("up", 0)), "the other goes on")
+            until("the other goes on", lambda: self.find(rows % ("up", 0)))
             red, green, blue = self.script(
                 "return getComputedStyle(document.querySelector(arguments[0])).color.match(/\\d+/g).slice(0, 3).map(Number);",
                 rows % ("down", 1) + " .state")

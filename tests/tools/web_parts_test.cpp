@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of `via web` that need no browser: who is let in, the numbers for Prometheus and for the
-// page, and what the simulator answers to good and bad questions.
+// The parts of `via web` that need no browser: who is let in, the numbers for Prometheus and for
+// the page, and what the simulator answers to good and bad questions.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -62,7 +62,8 @@ TEST(WebAccess, SecretsAreComparedWhole) {
 TEST(WebAccess, LoopbackIsKnown) {
     for (const char* address : {"127.0.0.1", "127.3.2.1", "::1", "localhost", "LocalHost"})
         EXPECT_TRUE(is_loopback(address)) << address;
-    for (const char* address : {"0.0.0.0", "10.0.0.1", "::", "fe80::1", "localhost.evil", "127.1", ""})
+    for (const char* address :
+         {"0.0.0.0", "10.0.0.1", "::", "fe80::1", "localhost.evil", "127.1", ""})
         EXPECT_FALSE(is_loopback(address)) << address;
 }
 
@@ -70,9 +71,9 @@ TEST(WebAccess, ForeignHostsAreRefused) {
     const Door inner = inner_door();
     for (const char* host : {"127.0.0.1", "127.0.0.1:8080", "localhost:1", "[::1]:80", "LOCALHOST"})
         EXPECT_TRUE(host_allowed(host, inner)) << host;
-    for (const char* host : {"", "evil.example", "evil.example:80", "127.0.0.1.evil.example",
-                             "localhost.evil.example", "pillar", "10.0.0.1", "[::1", "[::2]:80",
-                             "127.0.0.1:80:80", "127.0.0.1:x", ":80", "[]"})
+    for (const char* host :
+         {"", "evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example",
+          "pillar", "10.0.0.1", "[::1", "[::2]:80", "127.0.0.1:80:80", "127.0.0.1:x", ":80", "[]"})
         EXPECT_FALSE(host_allowed(host, inner)) << host;
     Door outer = inner;
     outer.exposed = true;
@@ -122,7 +123,8 @@ TEST(WebAccess, ATokenCanBeKept) {
     ASSERT_EQ(chmod(path.c_str(), 0644), 0);
     EXPECT_FALSE(token_of_file(path)) << "others can read it";
     ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-    for (const char* bad : {"", "short", "with/a/slash/in/it/0000000", "blank in the middle of it"}) {
+    for (const char* bad :
+         {"", "short", "with/a/slash/in/it/0000000", "blank in the middle of it"}) {
         std::ofstream(path, std::ios::trunc) << bad << "\n";
         EXPECT_FALSE(token_of_file(path)) << bad;
     }
@@ -270,8 +272,7 @@ TEST(WebLive, HasTheNamesOfTheOtherCommands) {
         EXPECT_EQ(process[name], value) << name;
     EXPECT_EQ(process["totals"]["sent_bytes"], 3000);
     EXPECT_TRUE(process.contains("rates"));
-    const json links =
-        links_json(host.processes[0].counters, host.processes[0].before);
+    const json links = links_json(host.processes[0].counters, host.processes[0].before);
     EXPECT_EQ(process["connections"], links["connections"]);
     EXPECT_EQ(process["changes"], links["changes"]);
     EXPECT_EQ(process["connections"][0]["links"][1]["state"], "down");
@@ -346,12 +347,10 @@ TEST(WebSimulator, ThePapersPointsLieOnTheCurves) {
         const char* firmware;
         const char* clock;
     };
-    for (const System& system : {System{"p3-733", "lanai4", "myvia", ""},
-                                 System{"athlon-1400", "lanai9", "gm", ""},
-                                 System{"xeon-700", "lanai9", "gm", ""},
-                                 System{"xeon-2000", "lanai9", "gm", "133"},
-                                 System{"p2-300", "lanai4", "User", ""},
-                                 System{"p2-300", "rhinet1", "16MHz", ""}}) {
+    for (const System& system :
+         {System{"p3-733", "lanai4", "myvia", ""}, System{"athlon-1400", "lanai9", "gm", ""},
+          System{"xeon-700", "lanai9", "gm", ""}, System{"xeon-2000", "lanai9", "gm", "133"},
+          System{"p2-300", "lanai4", "User", ""}, System{"p2-300", "rhinet1", "16MHz", ""}}) {
         Query query = query_of(system.machine, system.nic, system.firmware);
         if (*system.clock != '\0') query.emplace("clock", system.clock);
         const auto curves = simulator.curves(query);
@@ -425,11 +424,11 @@ TEST(WebSimulator, BadQuestionsGetASentence) {
 
 TEST(WebSimulator, AnyWordsAreAnswered) {
     Simulator simulator;
-    const std::vector<std::string> names{"machine", "nic", "firmware", "bytes", "messages", "clock",
-                                         "", "x"};
-    const std::vector<std::string> words{"p2-300", "lanai4", "lanai9", "rhinet1", "myvia", "User",
-                                         "16MHz",  "64",     "1",      "-1",      "",      "\0",
-                                         "%00",    "/",      "\xFF\xFE", "1e300",  "133"};
+    const std::vector<std::string> names{"machine",  "nic",   "firmware", "bytes",
+                                         "messages", "clock", "",         "x"};
+    const std::vector<std::string> words{"p2-300", "lanai4", "lanai9",   "rhinet1", "myvia", "User",
+                                         "16MHz",  "64",     "1",        "-1",      "",      "\0",
+                                         "%00",    "/",      "\xFF\xFE", "1e300",   "133"};
     for (std::uint32_t seed = 0; seed < 400; ++seed) {
         std::mt19937 random(seed);
         Query query;

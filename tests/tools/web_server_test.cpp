@@ -97,8 +97,8 @@ class WebServer : public ::testing::Test {
 };
 
 TEST_F(WebServer, ServesThePageAndItsFiles) {
-    EXPECT_EQ(server_->address(), "http://127.0.0.1:" + std::to_string(server_->port()) + "/" +
-                                      token + "/");
+    EXPECT_EQ(server_->address(),
+              "http://127.0.0.1:" + std::to_string(server_->port()) + "/" + token + "/");
     const Reply page = inside("");
     EXPECT_EQ(page.status, 200);
     EXPECT_NE(page.body.find("<title>Viaduct</title>"), std::string::npos);
@@ -199,8 +199,9 @@ TEST_F(WebServer, OutlivesAnythingThatIsSaid) {
           std::string("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
                       "chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n"),
           std::string("GET /%00%zz%u1234 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-          "GET /" + std::string(token) + "/api/live HTTP/1.1\r\nHost: localhost\r\nRange: "
-                                         "bytes=0-4,2-9\r\nConnection: close\r\n\r\n"})
+          "GET /" + std::string(token) +
+              "/api/live HTTP/1.1\r\nHost: localhost\r\nRange: "
+              "bytes=0-4,2-9\r\nConnection: close\r\n\r\n"})
         (void)tell(request, Then::HangUp);
     for (std::uint32_t seed = 0; seed < 150; ++seed) {
         std::mt19937 random(seed);

@@ -87,9 +87,10 @@ int run(const WebOptions& options) {
         fmt::print("The page is at\n\n    {}\n\n", address);
         if (options.expose)
             fmt::print("Other hosts can reach it. It is not encrypted, so neither is the token.\n");
-        fmt::print("Who has the address may look, and change nothing. For Prometheus: {}metrics\n"
-                   "Ctrl-C ends it.\n",
-                   address);
+        fmt::print(
+            "Who has the address may look, and change nothing. For Prometheus: {}metrics\n"
+            "Ctrl-C ends it.\n",
+            address);
         fflush(stdout);
     }
     int received = 0;

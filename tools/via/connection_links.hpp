@@ -32,7 +32,8 @@ struct ConnectionLinks {
 [[nodiscard]] std::vector<ConnectionLinks> links_of_connections(
     const CountersSnapshot& now, const std::optional<CountersSnapshot>& before);
 
-/// The same and the changes, as `via links --json` and the page have them: "connections", "changes".
+/// The same and the changes, as `via links --json` and the page have them: "connections",
+/// "changes".
 [[nodiscard]] nlohmann::json links_json(const CountersSnapshot& now,
                                         const std::optional<CountersSnapshot>& before);
 

@@ -46,10 +46,10 @@ std::string name_of(std::string_view host_header) {
         name = host_header.substr(0, colon);
         port = host_header.substr(colon);
     }
-    if (!port.empty() && (port.front() != ':' || !std::all_of(port.begin() + 1, port.end(),
-                                                              [](unsigned char character) {
-                                                                  return std::isdigit(character);
-                                                              })))
+    if (!port.empty() && (port.front() != ':' ||
+                          !std::all_of(port.begin() + 1, port.end(), [](unsigned char character) {
+                              return std::isdigit(character);
+                          })))
         return {};
     return lower_case(name);
 }

@@ -70,10 +70,10 @@ nlohmann::json live_json(const std::vector<HostView>& hosts, std::int64_t unix_m
         auto processes = nlohmann::json::array();
         for (const ReportedProcess& process : host.processes)
             processes.push_back(process_view(process));
-        nlohmann::json one{{"name", host.name},
-                           {"agent", host.agent ? agent_json(*host.agent)
-                                                : nlohmann::json{{"running", false}}},
-                           {"processes", std::move(processes)}};
+        nlohmann::json one{
+            {"name", host.name},
+            {"agent", host.agent ? agent_json(*host.agent) : nlohmann::json{{"running", false}}},
+            {"processes", std::move(processes)}};
         if (!host.problem.empty()) one["problem"] = host.problem;
         list.push_back(std::move(one));
     }

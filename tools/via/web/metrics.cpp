@@ -276,8 +276,7 @@ void add_links(Exposition& text, const std::vector<HostView>& hosts) {
           Number{"via_link_sent_bytes_total", "Bytes sent.", &LinkSnapshot::sent_bytes},
           Number{"via_link_received_packets_total", "Packets received.",
                  &LinkSnapshot::received_packets},
-          Number{"via_link_received_bytes_total", "Bytes received.",
-                 &LinkSnapshot::received_bytes},
+          Number{"via_link_received_bytes_total", "Bytes received.", &LinkSnapshot::received_bytes},
           Number{"via_link_lost_packets_total", "Packets sent that got lost.",
                  &LinkSnapshot::lost_packets},
           Number{"via_link_duplicate_packets_total", "Packets that came twice.",
@@ -290,8 +289,7 @@ void add_links(Exposition& text, const std::vector<HostView>& hosts) {
         of_link([&](const LinkSnapshot& link) { return link.*number.member; });
     }
     text.gauge("via_link_round_trip_seconds", "Smoothed round trip.");
-    of_link(
-        [](const LinkSnapshot& link) { return static_cast<double>(link.round_trip_ns) / 1e9; });
+    of_link([](const LinkSnapshot& link) { return static_cast<double>(link.round_trip_ns) / 1e9; });
     text.gauge("via_link_window_bytes", "What may be under way.");
     of_link([](const LinkSnapshot& link) { return link.window_bytes; });
     text.gauge("via_link_in_flight_bytes", "What is under way.");

@@ -179,8 +179,7 @@ class RunningServer final : public Server {
     void serve(const std::string& path, const httplib::Request& request,
                httplib::Response& response) {
         if (path == "api/live") return answer(response, 200, watch_.live(), json_type);
-        if (path == "metrics")
-            return answer(response, 200, watch_.metrics(), metrics_content_type);
+        if (path == "metrics") return answer(response, 200, watch_.metrics(), metrics_content_type);
         if (path == "api/version") return answer(response, json{{"version", version_}});
         if (path == "api/sim/catalogue") return answer(response, simulator_.catalogue());
         if (path == "api/sim/run") return answer(response, simulator_.run(request.params));

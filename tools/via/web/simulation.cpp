@@ -185,8 +185,7 @@ Result<Choice> understand(const Query& query, bool with_sizes) {
                            (with_sizes && (name == "bytes" || name == "messages"));
         if (!known)
             return {Code::InvalidArgument, in_quotes(name) + " is nothing that can be chosen."};
-        if (query.count(name) > 1)
-            return {Code::InvalidArgument, name + " is given twice."};
+        if (query.count(name) > 1) return {Code::InvalidArgument, name + " is given twice."};
     }
     Choice choice;
     const std::string nic = given("nic").value_or(nics.front().name);
@@ -204,9 +203,8 @@ Result<Choice> understand(const Query& query, bool with_sizes) {
                             list_names(machines, [](const std::string& each) { return each; }))};
     const auto& all = choice.nic->firmware;
     const std::string firmware = given("firmware").value_or(all.front().name);
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Firmware& each) {
-        return each.name == firmware;
-    });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const Firmware& each) { return each.name == firmware; });
     if (found == all.end())
         return {Code::InvalidArgument,
                 fmt::format("{} has no firmware {}; it has {}.", nic, in_quotes(firmware),
@@ -341,7 +339,8 @@ constexpr std::array<PaperPoint, 23> paper_points{{
     {"p3-733", "lanai4", "myvia", 0, "bandwidth", 65536, "LANai 4: peak bandwidth of MyVIA"},
     {"athlon-1400", "lanai9", "myvia", 0, "bandwidth", 4096,
      "LANai 9: bandwidth of MyVIA at 4 KB (printed 250, over 96 % of the link)"},
-    {"athlon-1400", "lanai9", "myvia", 0, "bandwidth", 32768, "LANai 9: bandwidth of MyVIA at 32 KB"},
+    {"athlon-1400", "lanai9", "myvia", 0, "bandwidth", 32768,
+     "LANai 9: bandwidth of MyVIA at 32 KB"},
     {"athlon-1400", "lanai9", "bvia", 0, "bandwidth", 32768, "LANai 9: bandwidth of BVIA at 32 KB"},
     {"athlon-1400", "lanai9", "gm", 0, "bandwidth", 32768, "LANai 9: bandwidth of GM at 32 KB"},
     {"athlon-1400", "lanai9", "myvia", 0, "latency", 4, "LANai 9: least one-way time of MyVIA"},
@@ -467,18 +466,18 @@ Result<json> charts_of(const Choice& choice) {
             failed = add(chart_of(choice, "bandwidth", "Bandwidth of a stream", "MB/s",
                                   most_bandwidth, stream));
             if (!failed)
-                failed = add(
-                    chart_of(choice, "latency", "One-way time", "µs", most_latency, there));
+                failed =
+                    add(chart_of(choice, "latency", "One-way time", "µs", most_latency, there));
             break;
         }
         case Kind::Study:
-            failed = add(chart_of(choice, "bandwidth", "Bandwidth of one send", "MB/s",
-                                  most_bandwidth,
-                                  [&](const Firmware& firmware, std::uint64_t bytes) {
-                                      const auto sent = send_of(choice, firmware, bytes, nullptr);
-                                      if (!sent) return Result<double>(sent.error());
-                                      return Result<double>(rate(bytes, sent.value().total()));
-                                  }));
+            failed =
+                add(chart_of(choice, "bandwidth", "Bandwidth of one send", "MB/s", most_bandwidth,
+                             [&](const Firmware& firmware, std::uint64_t bytes) {
+                                 const auto sent = send_of(choice, firmware, bytes, nullptr);
+                                 if (!sent) return Result<double>(sent.error());
+                                 return Result<double>(rate(bytes, sent.value().total()));
+                             }));
             break;
         case Kind::Rhinet: {
             const auto bandwidth = [&](const Firmware& firmware, std::uint64_t bytes) {
@@ -517,13 +516,13 @@ json Simulator::catalogue() const {
     for (const NicChoice& nic : nics) {
         auto all = json::array();
         for (const Firmware& firmware : nic.firmware)
-            all.push_back({{"name", firmware.name},
-                           {"title", firmware.title},
-                           {"meaning", firmware.meaning},
-                           {"stream", firmware.kind == Kind::Stream},
-                           // The study had a machine of its own.
-                           {"machine", firmware.kind == Kind::Study ? "p2-300"
-                                                                    : nic.paper_machine}});
+            all.push_back(
+                {{"name", firmware.name},
+                 {"title", firmware.title},
+                 {"meaning", firmware.meaning},
+                 {"stream", firmware.kind == Kind::Stream},
+                 // The study had a machine of its own.
+                 {"machine", firmware.kind == Kind::Study ? "p2-300" : nic.paper_machine}});
         choices.push_back({{"name", nic.name},
                            {"title", title_of(std::string(nic.name) + ".nic")},
                            {"firmware", std::move(all)}});
@@ -539,9 +538,10 @@ Result<json> Simulator::run(const Query& query) {
     if (!choice) return choice.error();
     const std::unique_lock turn(turn_, patience);
     if (!turn.owns_lock()) return busy();
-    Result<json> result = choice.value().firmware->kind == Kind::Stream  ? run_stream(choice.value())
-                          : choice.value().firmware->kind == Kind::Study ? run_study(choice.value())
-                                                                         : run_rhinet(choice.value());
+    Result<json> result = choice.value().firmware->kind == Kind::Stream ? run_stream(choice.value())
+                          : choice.value().firmware->kind == Kind::Study
+                              ? run_study(choice.value())
+                              : run_rhinet(choice.value());
     if (!result) return result;
     json& report = result.value();
     if (report["stages"].size() > most_stages)
@@ -561,9 +561,9 @@ Result<json> Simulator::curves(const Query& query) {
     const std::unique_lock turn(turn_, patience);
     if (!turn.owns_lock()) return busy();
     // The curves are of all firmware of the kind, whichever of them is the chosen one.
-    const std::string question =
-        fmt::format("{} {} {} {}", choice.value().machine, choice.value().nic->name,
-                    static_cast<int>(choice.value().firmware->kind), choice.value().clock.value_or(0));
+    const std::string question = fmt::format(
+        "{} {} {} {}", choice.value().machine, choice.value().nic->name,
+        static_cast<int>(choice.value().firmware->kind), choice.value().clock.value_or(0));
     auto found = answered_.find(question);
     if (found == answered_.end()) {
         auto charts = charts_of(choice.value());

@@ -20,8 +20,7 @@ LiveWatch::LiveWatch(std::optional<lab::Lab> lab) : lab_(std::move(lab)) {
     seats_.push_back({{}, std::make_unique<ProcessWatch>("")});
     if (!lab_) return;
     for (unsigned host = 0; host < lab_->options().hosts; ++host)
-        seats_.push_back(
-            {lab::host_name(host), std::make_unique<ProcessWatch>("")});
+        seats_.push_back({lab::host_name(host), std::make_unique<ProcessWatch>("")});
 }
 
 HostView LiveWatch::look_at(Seat& seat) const {

@@ -164,11 +164,16 @@ function drawLive(svg, series, now, marks) {
     }
     if (path) parts.push(shape('path', { class: 'curve s' + one.colour, d: path }));
   }
+  const taken = [0, 0];
   for (const mark of together(marks)) {
     if (now - mark.time > span || mark.time > now + 1000) continue;
     parts.push(shape('line', { class: 'mark' + (mark.up ? ' up' : ''), x1: x(mark.time), x2: x(mark.time), y1: top, y2: height - bottom }));
-    const near = x(mark.time) > width - 90;
-    parts.push(shape('text', { class: 'mark-text' + (mark.up ? ' up' : ''), x: x(mark.time) + (near ? -4 : 4), y: top + (mark.up ? 24 : 10),
+    // A word that would lie on the one before is left out; the list below has them all.
+    const place = x(mark.time), wide = 7 * mark.text.length, near = place > width - wide - 8;
+    const from = near ? place - 4 - wide : place + 4;
+    if (from < taken[mark.up ? 1 : 0]) continue;
+    taken[mark.up ? 1 : 0] = from + wide;
+    parts.push(shape('text', { class: 'mark-text' + (mark.up ? ' up' : ''), x: near ? place - 4 : place + 4, y: top + (mark.up ? 24 : 10),
       'text-anchor': near ? 'end' : 'start' }, mark.text));
   }
   svg.replaceChildren(...parts);
