@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
     add_stat_command(app, status);
     add_protocols_command(app, status);
     add_links_command(app, status);
+    add_web_command(app, status);
     add_config_command(app, status);
     add_agent_command(app, status);
     add_demo_command(app, status);
