@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
     add_sim_command(app, status);
     add_modes_command(app, status);
     add_tune_command(app, status);
+    add_ablate_command(app, status);
     add_lab_command(app, status);
     add_run_command(app, status);
     add_completion_command(app, status);
