@@ -63,7 +63,8 @@ bool fit_for_address(std::string_view token) {
 
 Result<std::string> read_token(int file, const std::string& path) {
     struct stat about {};
-    if (fstat(file, &about) != 0) return base::system_error(errno, "looking at the token file " + path);
+    if (fstat(file, &about) != 0)
+        return base::system_error(errno, "looking at the token file " + path);
     if ((about.st_mode & 077U) != 0)
         return {Code::InvalidArgument,
                 path + " can be read by others than its owner; chmod 600 makes it a secret"};
