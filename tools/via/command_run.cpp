@@ -94,8 +94,8 @@ Result<std::string> find_provider() {
     }
     return {Code::NotFound,
             fmt::format("libvia-fi.so, the provider for libfabric, is not where this program looks "
-                        "for it ({}/../lib and FI_PROVIDER_PATH); was Viaduct built with libfabric "
-                        "(Debian: libfabric-dev)?",
+                        "for it ({}/../lib and FI_PROVIDER_PATH); Debian's package is libvia-fi, a "
+                        "build of one's own has it where libfabric-dev is installed",
                         own.string())};
 }
 
