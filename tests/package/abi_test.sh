@@ -27,9 +27,10 @@ dpkg-deb -x "$packages"/libvipl1_*.deb "$work"
 dpkg-deb -x "$packages"/libvipl1-dbgsym_*.deb "$work"
 dpkg-deb -x "$packages"/libvipl-dev_*.deb "$work"
 library=$(find "$work/usr/lib" -name 'libvipl.so.1.*')
-# A path, no machine's: it is part of the record.
-(cd "$work" && abidw --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types \
-    --headers-dir usr/include --debug-info-dir usr/lib/debug "${library#"$work/"}") >"$work/now.xml"
+# No paths, which would be the machine's.
+(cd "$work" && abidw --exported-interfaces-only --drop-private-types --no-elf-needed --no-corpus-path \
+    --no-comp-dir-path --no-show-locs --headers-dir usr/include --debug-info-dir usr/lib/debug \
+    "${library#"$work/"}") >"$work/now.xml"
 # Without debug symbols abidw is content with names.
 described=$(grep -cE '<function-decl .*elf-symbol-id=' "$work/now.xml" || true)
 [[ $described == "$functions" ]] ||
