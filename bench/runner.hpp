@@ -23,11 +23,13 @@ struct CurveResult {
     Quantity quantity = Quantity::OneWayMicroseconds;
     std::vector<CurvePoint> points;
     std::string problem;  ///< first failure; empty if none
+    Group group = Group::InHost;
 };
 
 struct Repetitions {
     std::size_t pairs = 7;
     std::size_t curves = 3;
+    double seconds = 0;  ///< after so long nothing is taken a second time; 0: however long it takes
 };
 
 /// Fills the values of plan.pairs. Nothing new is begun once `stop` says so.

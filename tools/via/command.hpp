@@ -33,6 +33,7 @@ void add_modes_command(CLI::App& app, int& status);
 void add_lab_command(CLI::App& app, int& status);
 void add_run_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
 void add_completion_command(CLI::App& app, int& status);
 void add_version_command(CLI::App& app, int& status);
 

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
     add_tune_command(app, status);
     add_lab_command(app, status);
     add_run_command(app, status);
+    add_report_command(app, status);
     add_completion_command(app, status);
     add_version_command(app, status);
     try {

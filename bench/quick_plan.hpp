@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `./run bench --quick` measures: rows of every kind, few times, in less than five minutes.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "plan.hpp"
+#include "runner.hpp"
+
+namespace via::bench {
+
+struct QuickRow {
+    std::string_view name;
+    double seconds;  ///< that ours and the peer took once, together, at most on two busy cores
+};
+
+/// At least one for every kind of measure.
+[[nodiscard]] std::span<const QuickRow> quick_rows();
+
+/// After `seconds` of it nothing is taken a second time, so that a slow machine gets fewer
+/// repetitions, not a longer run.
+inline constexpr Repetitions quick_repetitions{3, 1, 240};
+
+/// What the whole run has to stay below.
+inline constexpr double quick_limit_seconds = 300;
+
+/// Seconds of a step of a curve and of what is looked at once, at most on two busy cores.
+inline constexpr double quick_curve_step_seconds = 1.0;
+
+/// How long the run will take at most: rows by `quick_rows`, each as often as repeated, curves by
+/// their steps, scenes by their own seconds.
+[[nodiscard]] double quick_seconds(const Plan& plan);
+
+/// Only rows of `quick_rows`, and the pairs they need.
+[[nodiscard]] Plan only_quick(const Plan& plan);
+
+}  // namespace via::bench
