@@ -60,8 +60,9 @@ double TimeLeft::seconds() const {
     return sum;
 }
 
-Progress::Progress(TimeLeft left)
+Progress::Progress(TimeLeft left, double most_seconds)
     : left_(std::move(left)),
+      most_seconds_(most_seconds),
       terminal_(::isatty(STDERR_FILENO) != 0),
       begin_(base::monotonic_now()) {}
 
@@ -80,8 +81,11 @@ void Progress::begin(std::size_t kind, std::string_view what) {
     constexpr base::Nanoseconds between_lines = 10'000'000'000;
     if (!terminal_ && last_line_ != 0 && now - last_line_ < between_lines) return;
     last_line_ = now;
-    const std::string line = progress_line(seconds_between(begin_, now), left_.seconds(), what,
-                                           terminal_ ? terminal_columns() - 1 : 200);
+    const double gone = seconds_between(begin_, now);
+    double left = left_.seconds();
+    if (most_seconds_ > 0) left = std::min(left, std::max(most_seconds_ - gone, 0.0));
+    const std::string line =
+        progress_line(gone, left, what, terminal_ ? terminal_columns() - 1 : 200);
     fmt::print(stderr, "{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
     std::fflush(stderr);
 }

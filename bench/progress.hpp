@@ -36,7 +36,8 @@ class TimeLeft {
 class Progress {
   public:
     /// On a terminal the line is redrawn; elsewhere one is printed now and then.
-    explicit Progress(TimeLeft left);
+    /// Whatever is left, after `most_seconds` (if not 0) it will be over.
+    explicit Progress(TimeLeft left, double most_seconds = 0);
     ~Progress();
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
@@ -49,6 +50,7 @@ class Progress {
 
   private:
     TimeLeft left_;
+    double most_seconds_;
     std::size_t kind_ = 0;
     bool terminal_;
     base::Nanoseconds begin_;

@@ -12,21 +12,20 @@ namespace via::bench {
 
 struct QuickRow {
     std::string_view name;
-    double seconds;  ///< that ours and the peer took once, together, at most on two busy cores
+    double seconds;  ///< that ours and the peer take once, together, at most on two cores
 };
 
 /// At least one for every kind of measure.
 [[nodiscard]] std::span<const QuickRow> quick_rows();
 
-/// After `seconds` of it nothing is taken a second time, so that a slow machine gets fewer
-/// repetitions, not a longer run.
-inline constexpr Repetitions quick_repetitions{3, 1, 240};
+/// A slow machine gets fewer repetitions, and a very slow one fewer rows, not a longer run.
+inline constexpr Repetitions quick_repetitions{3, 1, 210, 255};
 
 /// What the whole run has to stay below.
 inline constexpr double quick_limit_seconds = 300;
 
-/// Seconds of a step of a curve and of what is looked at once, at most on two busy cores.
-inline constexpr double quick_curve_step_seconds = 1.0;
+/// Of a step of a curve, on the mean.
+inline constexpr double quick_curve_step_seconds = 0.8;
 
 /// How long the run will take at most: rows by `quick_rows`, each as often as repeated, curves by
 /// their steps, scenes by their own seconds.

@@ -14,6 +14,7 @@ namespace {
 /// So often in a row a pair may fail before it is left alone: each failure may cost a deadline.
 constexpr std::size_t patience = 3;
 constexpr double failed = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* no_time = "the time of the run was over before its turn came";
 /// A step of a curve until the first one shows it.
 constexpr double curve_step_seconds = 0.6;
 
@@ -27,11 +28,15 @@ struct PairSteps {
 struct Run {
     Progress progress;
     const std::function<bool()>& stop;
-    double most_seconds;
+    Repetitions limits;
 
     [[nodiscard]] bool broken_off() const { return stop && stop(); }
-    [[nodiscard]] bool out_of_time() const {
-        return most_seconds > 0 && progress.elapsed() > most_seconds;
+    /// There is no time for what was taken before.
+    [[nodiscard]] bool is_late() const {
+        return limits.seconds > 0 && progress.elapsed() > limits.seconds;
+    }
+    [[nodiscard]] bool is_over() const {
+        return limits.last_seconds > 0 && progress.elapsed() > limits.last_seconds;
     }
 };
 
@@ -55,7 +60,11 @@ double take(Pair& pair, const Probe& probe, std::size_t kind, double& seconds, R
 
 void take_pair(Pair& pair, const PairSteps& steps, bool peer_first, Run& run) {
     // What has a value already can do without another.
-    if (!pair.our_values.empty() && run.out_of_time()) return;
+    if (!pair.our_values.empty() && run.is_late()) return;
+    if (run.is_over()) {
+        if (pair.failures.empty()) pair.failures.emplace_back(no_time);
+        return;
+    }
     double theirs = failed;
     if (peer_first && pair.peer)
         theirs = take(pair, *pair.peer, steps.peer, pair.peer_seconds, run);
@@ -77,7 +86,8 @@ void take_curves(const std::vector<Curve>& curves, const std::vector<std::size_t
             const Curve& curve = curves[index];
             CurveResult& result = results[index];
             if (step >= curve.steps.size() || run.broken_off()) continue;
-            if (!curve.missing.empty()) {
+            if (run.is_over() && result.problem.empty()) result.problem = no_time;
+            if (!curve.missing.empty() || run.is_over()) {
                 run.progress.left_out(kinds[index]);
                 continue;
             }
@@ -122,7 +132,7 @@ std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions,
     for (const Scene& scene : plan.scenes)
         scene_kinds.push_back(left.add(scene.seconds, 1));
 
-    Run run{Progress(std::move(left)), stop, repetitions.seconds};
+    Run run{Progress(std::move(left), repetitions.last_seconds), stop, repetitions};
     const auto play_scenes = [&] {
         for (std::size_t index = 0; index < plan.scenes.size(); ++index) {
             if (run.broken_off()) return;
@@ -138,10 +148,10 @@ std::vector<CurveResult> run_plan(Plan& plan, Repetitions repetitions,
             for (std::size_t index = 0; index < plan.pairs.size(); ++index)
                 take_pair(plan.pairs[index], pair_steps[index], repetition % 2 == 1, run);
         }
-        if (repetition < repetitions.curves && (repetition == 0 || !run.out_of_time()))
-            take_curves(plan.curves, curve_kinds, results, run);
         // Whatever comes later may fall to a limit of time.
         if (repetition == 0) play_scenes();
+        if (repetition < repetitions.curves && (repetition == 0 || !run.is_late()))
+            take_curves(plan.curves, curve_kinds, results, run);
     }
     return results;
 }

@@ -29,7 +29,9 @@ struct CurveResult {
 struct Repetitions {
     std::size_t pairs = 7;
     std::size_t curves = 3;
-    double seconds = 0;  ///< after so long nothing is taken a second time; 0: however long it takes
+    // Of the run; 0: however long it takes.
+    double seconds = 0;       ///< after so long nothing is taken a second time,
+    double last_seconds = 0;  ///< and after so long nothing at all
 };
 
 /// Fills the values of plan.pairs. Nothing new is begun once `stop` says so.

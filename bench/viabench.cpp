@@ -31,7 +31,7 @@ namespace {
 using namespace via;
 using namespace via::bench;
 
-constexpr Repetitions full_repetitions{7, 3, 0};
+constexpr Repetitions full_repetitions{7, 3, 0, 0};
 
 struct Options {
     std::string results = "results";
@@ -163,6 +163,8 @@ int measure(const Options& options) {
     std::optional<NetLabs> labs;
     if (!options.list && (wants(options, Group::BetweenHosts) || wants(options, Group::Mpi)))
         labs = make_labs(no_labs);
+    if (!options.list && !labs && wants(options, Group::BetweenHosts))
+        fmt::print(stderr, "note: nothing is measured between hosts: {}\n", no_labs);
     const Mpi between_hosts =
         mpi_between_hosts(contestants.mpis.front(), "Open MPI over TCP",
                           labs ? labs->fast.get() : nullptr, via_path, tcp_transport(1));

@@ -15,13 +15,13 @@
 namespace via::tool {
 namespace {
 
-constexpr double chart_width = 720;
-constexpr double chart_height = 400;
-constexpr double left_edge = 64;
-constexpr double right_edge = 704;
+constexpr double chart_width = 600;
+constexpr double chart_height = 360;
+constexpr double left_edge = 66;
+constexpr double right_edge = 584;
 constexpr double top_edge = 26;
-constexpr double bottom_edge = 346;
-constexpr double word_size = 13;
+constexpr double bottom_edge = 304;
+constexpr double word_size = 14.5;
 
 constexpr const char* faint = "var(--faint)";
 constexpr const char* grey = "var(--grey)";

@@ -109,7 +109,7 @@ std::string row_cells(const ReportRow& row) {
     std::string text = fmt::format("<tr id=\"{}\"><th scope=\"row\">{}</th>", escaped(row.name),
                                    escaped(full_title(row)));
     text += cell("ours", escaped(shown_side(pair.ours, row.stream_bytes)));
-    text += cell("peer", pair.peer ? fmt::format("{} <small>{}</small>",
+    text += cell("peer", pair.peer ? fmt::format("<span>{} <small>{}</small></span>",
                                                  escaped(shown_side(*pair.peer, row.stream_bytes)),
                                                  escaped(pair.peer->label))
                                    : std::string("–"));
@@ -135,7 +135,8 @@ std::string table_of(const std::string& caption, const std::string& rows) {
         "<div class=\"wide\"><table class=\"rows\"><caption>{}</caption><thead><tr>"
         "<th scope=\"col\">measure</th><th scope=\"col\">ours</th><th scope=\"col\">peer</th>"
         "<th scope=\"col\">ratio</th><th scope=\"col\">min–max</th><th scope=\"col\">must</th>"
-        "<th scope=\"col\">aim</th><th scope=\"col\">verdict</th><th scope=\"col\">n</th>"
+        "<th scope=\"col\">aim</th><th scope=\"col\" class=\"verdict\">verdict</th><th "
+        "scope=\"col\">n</th>"
         "<th scope=\"col\">each take</th></tr></thead><tbody>\n{}</tbody></table></div>\n",
         escaped(caption), rows);
 }
@@ -383,7 +384,8 @@ std::string simulator_section(const ReportSimulator& simulator) {
                       "<thead><tr><th scope=\"col\">figure</th><th scope=\"col\">paper</th>"
                       "<th scope=\"col\">unit</th><th scope=\"col\">paper's</th><th scope=\"col\">"
                       "model's</th><th scope=\"col\">error</th><th scope=\"col\">role</th>"
-                      "<th scope=\"col\">verdict</th><th scope=\"col\">error beside what is allowed"
+                      "<th scope=\"col\" class=\"verdict\">verdict</th><th scope=\"col\">error "
+                      "beside what is allowed"
                       "</th></tr></thead><tbody>\n{}</tbody></table></div></details></section>\n",
                       figure_rows(simulator));
 }
@@ -432,8 +434,8 @@ std::string facts(const BenchReport& report) {
         "<section><h2 id=\"machine\">Machine, versions, settings</h2>\n<div class=\"wide\"><table>"
         "<caption>What was measured, and where</caption><tbody>\n";
     const auto line = [&](const std::string& name, const std::string& value) {
-        text += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(name),
-                            escaped(value));
+        text += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"words\">{}</td></tr>\n",
+                            escaped(name), escaped(value));
     };
     line("date", report.time);
     line("duration", shown_duration(report.seconds));
@@ -456,7 +458,8 @@ std::string facts(const BenchReport& report) {
     return text +
            "</tbody></table></div>\n<p>In each repetition ours and the peer are taken directly one "
            "after the other, and the ratio is formed within the repetition. The table shows the "
-           "median of these ratios and the smallest and largest. Every single value is in the JSON "
+           "median of these ratios and the smallest and largest; each dot beside it is one "
+           "repetition, the upright line what is demanded. Every single value is in the JSON "
            "file beside this page; <code>via report diff</code> compares two of them.</p>"
            "</section>\n";
 }
@@ -479,11 +482,12 @@ a{color:inherit}nav a{margin-right:1rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 caption{text-align:left;font-weight:600;padding:.3rem 0}
 th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--faint);vertical-align:top}
-th[scope=row],th:first-child,td.verdict{text-align:left}th[scope=row]{font-weight:400;min-width:14rem}
+th[scope=row],th:first-child,.verdict{text-align:left}th[scope=row]{font-weight:400;min-width:14rem}
 small{display:block;color:var(--open)}
 .pass{color:var(--good)}.miss{color:var(--bad);font-weight:700}.open{color:var(--open)}
+td{white-space:nowrap}td.verdict,td small,td.words{white-space:normal}
 td svg.strip{width:150px;height:20px}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr));gap:1rem}
 figure{margin:0;background:var(--soft);border-radius:.5rem;padding:.6rem;min-width:0}
 figcaption{font-weight:600}figure svg{width:100%;height:auto}
 .legend{list-style:none;margin:.2rem 0;padding:0;font-size:.85rem}
@@ -491,7 +495,7 @@ figcaption{font-weight:600}figure svg{width:100%;height:auto}
 details summary{cursor:pointer;margin:.4rem 0}
 footer{margin:2rem 0;color:var(--open);font-size:.85rem}
 @media (max-width:45rem){
-table.rows thead{display:none}table.rows,table.rows tbody{display:block}
+table.rows caption{display:block}table.rows thead{display:none}table.rows,table.rows tbody{display:block}
 table.rows tr{display:block;padding:.5rem 0;border-bottom:2px solid var(--faint)}
 table.rows th[scope=row]{display:block;font-weight:600;border:0;padding:.1rem 0}
 table.rows td{display:flex;justify-content:space-between;border:0;padding:.1rem 0;text-align:right}
