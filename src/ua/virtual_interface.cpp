@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/counters.hpp"
+#include "base/probe.hpp"
 #include "base/settings.hpp"
 #include "base/undo.hpp"
 #include "ua/hot_path.hpp"
@@ -250,6 +251,7 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
 
 /// Tells the NIC agent of what was posted.
 void VirtualInterface::start_sends() {
+    base::probe_doorbell(handle, base::probed_nic_agent);
     carrier_->ring_send();
     settle();
     const na::WorkQueue& work = queues_->send;
@@ -430,6 +432,7 @@ void VirtualInterface::harvest(Queue which) {
             if ((entry.status & na::status_immediate) != 0)
                 descriptor->CS.ImmediateData = entry.immediate;
             __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
+            base::probe_complete(handle, descriptor);
         } else {
             raise_lost_descriptor(descriptor);
         }

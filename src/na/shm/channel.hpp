@@ -175,12 +175,15 @@ class ChannelWriter {
     }
 
     /// The commonest frame of all: a headed one with a word and 1 to 15 bytes in two cells. False:
-    /// there is no room for two cells here, or they would leave one.
+    /// there is no room for two cells here, or they would leave one. `before` is called only if it
+    /// will be published.
+    template <class Before>
     [[nodiscard]] bool publish_short_headed(std::uint64_t head, std::uint64_t low,
                                             std::uint64_t high, std::uint32_t payload_bytes,
-                                            std::uint32_t note) noexcept {
+                                            std::uint32_t note, Before before) noexcept {
         if (cell_ % 2 != 0 || (cell_ == 0 && !line_free(line_))) [[unlikely]]
             return false;
+        before();
         std::atomic_thread_fence(std::memory_order_release);
         Cell* cell = current_;
         const std::uint64_t lap = lap_ ? lap_bit : 0;
@@ -223,6 +226,10 @@ class ChannelWriter {
         return std::min({ring_limit_ / 4, ring_bytes_of_all / 4, max_chunk_bytes});
     }
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
+    /// Where the next frame begins, for tracers: the reader will be at the same line, and at a cell
+    /// that has the same place in it.
+    [[nodiscard]] const std::uint64_t& line() const noexcept { return line_; }
+    [[nodiscard]] Cell* const& cell() const noexcept { return current_; }
     /// For a writer of many frames: the receiver had the line after this one a lap ago. It comes
     /// while this one is filled, or stores would wait for it.
     void fetch_next_line() const noexcept {
@@ -501,6 +508,9 @@ class ChannelReader {
     }
 
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
+    /// As of the writer.
+    [[nodiscard]] const std::uint64_t& line() const noexcept { return line_; }
+    [[nodiscard]] const std::atomic<Cell*>& cell() const noexcept { return current_; }
 
   private:
     [[nodiscard]] Cell* current() const noexcept {

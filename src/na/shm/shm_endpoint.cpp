@@ -2,6 +2,8 @@
 // Life of a shm endpoint: going live, asking for attention, closing.
 #include "na/shm/shm_endpoint.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/settings.hpp"
@@ -83,6 +85,11 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     peer_identity_.store(peer_.get(), std::memory_order_release);
     connection_ = established.connection;
     remote_index_ = remote_index;
+    const auto stream = [](std::int32_t pid, std::uint32_t index) {
+        return std::uint64_t{static_cast<std::uint32_t>(pid)} << 32 | index;
+    };
+    outgoing_stream_ = stream(peer_->pid(), remote_index);
+    incoming_stream_ = stream(getpid(), index_);
     fence_needed_ = !(peer_has_barrier && enable_asymmetric_barrier());
     chunk_bytes_ = std::min(settings_.chunk_bytes, writer_->longest_chunk());
     queues_.remote = established.remote_attributes;
