@@ -59,9 +59,9 @@ void define_completion(py::module_& module) {
             [](const py::object& self) {
                 const auto& of = self.cast<const PythonCompletion&>();
                 if (!of.ok())
-                    raise({VIP_DESCRIPTOR_ERROR, "a " + of.operation + " of " +
-                                                     std::to_string(of.length) +
-                                                     " bytes failed: " + describe_status(of.status)});
+                    raise({VIP_DESCRIPTOR_ERROR,
+                           "a " + of.operation + " of " + std::to_string(of.length) +
+                               " bytes failed: " + describe_status(of.status)});
                 return self;
             },
             "Itself, or an Error if the operation failed.")
@@ -75,9 +75,10 @@ void define_completion(py::module_& module) {
         "One place to look for the completions of many work queues. Made by "
         "Nic.create_completion_queue(), given to Nic.create_vi().")
         .def("poll", &PythonQueue::poll, "The oldest completion, or None.")
-        .def("wait", &PythonQueue::wait, "timeout"_a = 10.0,
-             "The oldest completion; Timeout after so many seconds (None: never). Other threads run "
-             "meanwhile.")
+        .def(
+            "wait", &PythonQueue::wait, "timeout"_a = 10.0,
+            "The oldest completion; Timeout after so many seconds (None: never). Other threads run "
+            "meanwhile.")
         .def(
             "resize",
             [](PythonQueue& queue, std::size_t entries) { need(queue.queue().resize(entries)); },

@@ -37,19 +37,19 @@ py::bytes host_of(const Address& address) {
 }  // namespace
 
 void define_connection(py::module_& module) {
-    py::class_<Address>(module, "Address",
-                        "Where a VI can be reached: the NIC's address and a discriminator, which is "
-                        "like a port but may be any short text. Made by Nic.address() or resolve().")
+    py::class_<Address>(
+        module, "Address",
+        "Where a VI can be reached: the NIC's address and a discriminator, which is "
+        "like a port but may be any short text. Made by Nic.address() or resolve().")
         .def_property_readonly("host", &host_of)
-        .def_property_readonly("discriminator",
-                               [](const Address& address) {
-                                   return py::bytes(std::string(address.discriminator()));
-                               })
+        .def_property_readonly(
+            "discriminator",
+            [](const Address& address) { return py::bytes(std::string(address.discriminator())); })
         .def("__eq__", [](const Address& a, const Address& b) { return a == b; })
         .def("__repr__", [](const Address& address) {
             return "<viaduct.Address " + std::string(py::str(host_of(address).attr("hex")(":"))) +
-                   " " +
-                   std::string(py::repr(py::bytes(std::string(address.discriminator())))) + ">";
+                   " " + std::string(py::repr(py::bytes(std::string(address.discriminator())))) +
+                   ">";
         });
 
     py::class_<Request>(module, "Request",
@@ -60,9 +60,10 @@ void define_connection(py::module_& module) {
              "Connects an idle VI. If that fails, the request stays open for another try.")
         .def("reject", [](Request& request) { need(request.reject()); });
 
-    py::class_<Listener>(module, "Listener",
-                         "An address at which requests are awaited. Made by Nic.listen(). There is no "
-                         "backlog: who asks while nobody waits here asks again.")
+    py::class_<Listener>(
+        module, "Listener",
+        "An address at which requests are awaited. Made by Nic.listen(). There is no "
+        "backlog: who asks while nobody waits here asks again.")
         .def_property_readonly("address", &Listener::address)
         .def("wait", &wait, "timeout"_a = 10.0,
              "The next request; Timeout after so many seconds (None: never). Other threads run "

@@ -21,10 +21,11 @@ PyObject* new_class(const char* name, const char* text, PyObject* bases) {
 }  // namespace
 
 void define_errors(py::module_& module) {
-    error_class = new_class("viaduct.Error",
-                            "What could not be done, in a sentence. `code` is VIPL's number for it, "
-                            "`name` that number's name, such as \"VIP_NO_MATCH\".",
-                            PyExc_RuntimeError);
+    error_class =
+        new_class("viaduct.Error",
+                  "What could not be done, in a sentence. `code` is VIPL's number for it, "
+                  "`name` that number's name, such as \"VIP_NO_MATCH\".",
+                  PyExc_RuntimeError);
     const py::tuple bases = py::make_tuple(py::handle(error_class), py::handle(PyExc_TimeoutError));
     timeout_class =
         new_class("viaduct.Timeout", "The time was over before it happened.", bases.ptr());

@@ -110,14 +110,16 @@ SegmentList segments_of(const py::handle& given) {
         SegmentList list;
         for (const py::handle one : py::reinterpret_borrow<py::sequence>(given)) {
             if (py::isinstance<py::list>(one) || py::isinstance<py::tuple>(one))
-                throw py::type_error("the memory of an operation is a list of segments, not of lists");
+                throw py::type_error(
+                    "the memory of an operation is a list of segments, not of lists");
             for (MemorySegment& segment : segments_of(one))
                 list.push_back(std::move(segment));
         }
         return list;
     }
     throw py::type_error(
-        "the memory of an operation must be registered: give a viaduct.Memory, a slice of one, or a "
+        "the memory of an operation must be registered: give a viaduct.Memory, a slice of one, or "
+        "a "
         "list of such, not a " +
         std::string(py::str(py::type::of(given).attr("__name__"))));
 }
@@ -127,7 +129,8 @@ void define_memory(py::module_& module) {
         module, "Memory", py::buffer_protocol(),
         "Registered memory: only this can be sent from, received into or reached by RDMA. "
         "memoryview(memory) and numpy.frombuffer(memory) show it without a copy, memory[a:b] is a "
-        "Segment for an operation, memory[a:b] = data copies in. It is given back when nobody has it "
+        "Segment for an operation, memory[a:b] = data copies in. It is given back when nobody has "
+        "it "
         "any more; operations that are under way hold it.")
         .def_buffer([](RegisteredMemory& memory) {
             return buffer_of(memory.memory().data(), memory.size());
@@ -172,9 +175,8 @@ void define_memory(py::module_& module) {
 
     py::class_<MemorySegment>(module, "Segment", py::buffer_protocol(),
                               "A part of registered memory, made by a slice of a Memory.")
-        .def_buffer([](MemorySegment& segment) {
-            return buffer_of(segment.data(), segment.length);
-        })
+        .def_buffer(
+            [](MemorySegment& segment) { return buffer_of(segment.data(), segment.length); })
         .def("__len__", [](const MemorySegment& segment) { return segment.length; })
         .def("__getitem__",
              [](const MemorySegment& segment, const py::slice& slice) {

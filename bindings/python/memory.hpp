@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registered memory for Python: anything that knows the buffer protocol sees it without a copy.
 //
-// There is no way to free it by hand: memoryviews and arrays of others may show it. It is given back
-// when nobody has it any more, and what is posted holds it.
+// There is no way to free it by hand: memoryviews and arrays of others may show it. It is given
+// back when nobody has it any more, and what is posted holds it.
 #pragma once
 
 #include <pybind11/pybind11.h>

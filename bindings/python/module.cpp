@@ -13,7 +13,8 @@
 PYBIND11_MODULE(viaduct, module) {
     module.doc() =
         "Viaduct: messages and RDMA between processes with no system call on the way.\n\n"
-        "Open a Nic, allocate or register Memory, create a Vi, connect it, post sends and receives. "
+        "Open a Nic, allocate or register Memory, create a Vi, connect it, post sends and "
+        "receives. "
         "docs/python.md tells the story, help(viaduct.Vi) the details.";
     module.attr("__version__") = VIA_VERSION;
     via::python::define_errors(module);

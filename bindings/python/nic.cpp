@@ -80,7 +80,7 @@ std::shared_ptr<PythonVi> create_vi(PythonNic& nic, Reliability reliability,
     return PythonVi::create(nic.nic(), options);
 }
 
-Listener listen(PythonNic& nic, const std::variant<Address, std::string>& at) {
+Listener listen(PythonNic& nic, const std::variant<std::string, Address>& at) {
     if (const auto* address = std::get_if<Address>(&at)) return nic.nic().listen(*address);
     return nic.nic().listen(nic.nic().address(std::get<std::string>(at)));
 }
@@ -109,7 +109,8 @@ void define_nic(py::module_& module) {
 
     py::class_<PythonNic, NicPointer>(
         module, "Nic",
-        "A NIC, by its name (\"shm0\", \"net0\", \"auto\"): where everything else is made. It belongs "
+        "A NIC, by its name (\"shm0\", \"net0\", \"auto\"): where everything else is made. It "
+        "belongs "
         "to the process that opened it: fork first, then open. What was made on it keeps it open "
         "after close().")
         .def(py::init<const std::string&>(), "device"_a = "shm0")
@@ -136,16 +137,17 @@ void define_nic(py::module_& module) {
             "An address of another host, by its name; index 1 and up for its further NICs.")
         .def("allocate", &allocate, "bytes"_a, py::kw_only(), "rdma_write"_a = false,
              "rdma_read"_a = false, "tag"_a = py::none(),
-             "Memory of the kernel agent (kmem), registered; peers can map it, so it is the fastest.")
+             "Memory of the kernel agent (kmem), registered; peers can map it, so it is the "
+             "fastest.")
         .def("register", &register_memory, "buffer"_a, py::kw_only(), "rdma_write"_a = false,
              "rdma_read"_a = false, "tag"_a = py::none(),
-             "Registers the memory of a bytearray, an array or whatever else can be written to. It is "
+             "Registers the memory of a bytearray, an array or whatever else can be written to. It "
+             "is "
              "held, and can not be resized, as long as it is registered.")
-        .def(
-            "create_tag",
-            [](PythonNic& nic) {
-                return std::make_shared<ProtectionTag>(need(nic.nic().create_tag()));
-            })
+        .def("create_tag",
+             [](PythonNic& nic) {
+                 return std::make_shared<ProtectionTag>(need(nic.nic().create_tag()));
+             })
         .def(
             "create_completion_queue",
             [](PythonNic& nic, std::size_t entries) {

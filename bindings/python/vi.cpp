@@ -135,10 +135,10 @@ via::Buffer PythonVi::take_descriptor() {
     for (via::BufferPool& pool : pools_)
         if (via::Buffer buffer = pool.take()) return buffer;
     const std::size_t count = 2 * pools_.back().size();
-    pools_.push_back(need(via::BufferPool::create(
-        need(via::Memory::allocate(pools_.back().memory().tag_handle(), count * descriptor_payload,
-                                   {})),
-        descriptor_payload)));
+    pools_.push_back(
+        need(via::BufferPool::create(need(via::Memory::allocate(pools_.back().memory().tag_handle(),
+                                                                count * descriptor_payload, {})),
+                                     descriptor_payload)));
     return pools_.back().take();
 }
 
@@ -213,7 +213,7 @@ via::Address PythonVi::address(const std::string& discriminator) const {
 
 namespace {
 
-via::ViAttributes connect(PythonVi& vi, const std::variant<via::Address, std::string>& to,
+via::ViAttributes connect(PythonVi& vi, const std::variant<std::string, via::Address>& to,
                           const Seconds& timeout, const std::optional<via::Address>& local) {
     via::Vi& of = vi.vi();
     const via::Address remote = std::holds_alternative<via::Address>(to)
@@ -256,12 +256,15 @@ void define_vi(py::module_& module) {
 
     py::class_<PythonVi, ViPointer>(
         module, "Vi",
-        "A virtual interface: one end of a connection, with a queue for sends and one for receives. "
-        "Made by Nic.create_vi(). Operations take a Memory, a slice of one, or a list of these; they "
+        "A virtual interface: one end of a connection, with a queue for sends and one for "
+        "receives. "
+        "Made by Nic.create_vi(). Operations take a Memory, a slice of one, or a list of these; "
+        "they "
         "are posted at once and done later, in order: ask with poll_...() or wait_...().")
         .def("connect", &connect, "remote"_a, "timeout"_a = 10.0, py::kw_only(),
              "local"_a = py::none(),
-             "Asks who listens at the address (a text: on this NIC) until it is accepted or rejected, "
+             "Asks who listens at the address (a text: on this NIC) until it is accepted or "
+             "rejected, "
              "or the time is over. Returns the attributes of the other end.")
         .def("connect_peer", &connect_peer, "local"_a, "remote"_a, "timeout"_a = 10.0,
              "Both ends call this, in any order, with the addresses crosswise.")
@@ -278,7 +281,8 @@ void define_vi(py::module_& module) {
                                [](PythonVi& vi) { return need(vi.vi().attributes()); })
         .def("send", &PythonVi::send, "data"_a, py::kw_only(), "immediate"_a = py::none(),
              "fence"_a = false,
-             "Posts a send. `immediate`: 32 bits beside the data. `fence`: only after all earlier RDMA "
+             "Posts a send. `immediate`: 32 bits beside the data. `fence`: only after all earlier "
+             "RDMA "
              "reads. The peer must have a receive posted.")
         .def("post_receive", &PythonVi::post_receive, "data"_a,
              "Posts memory for the next message that no receive waits for yet.")
@@ -290,7 +294,8 @@ void define_vi(py::module_& module) {
         .def("poll_send", &PythonVi::poll_send, "The next send that is done, or None.")
         .def("poll_receive", &PythonVi::poll_receive, "The next receive that is done, or None.")
         .def("wait_send", &PythonVi::wait_send, "timeout"_a = 10.0,
-             "The next send that is done; Timeout after so many seconds (None: never). Other threads "
+             "The next send that is done; Timeout after so many seconds (None: never). Other "
+             "threads "
              "run meanwhile.")
         .def("wait_receive", &PythonVi::wait_receive, "timeout"_a = 10.0,
              "The next receive that is done; as wait_send().")

@@ -38,10 +38,11 @@ class Use {
     int& count_;
 };
 
-/// `wait(timeout)` until it returns anything but VIP_TIMEOUT, or the time is over: then the sentence
-/// begins with `what`.
+/// `wait(timeout)` until it returns anything but VIP_TIMEOUT, or the time is over: then the
+/// sentence begins with `what`.
 template <class Wait>
-auto wait_in_slices(const char* what, const Seconds& seconds, Wait wait) -> decltype(wait(forever)) {
+auto wait_in_slices(const char* what, const Seconds& seconds, Wait wait)
+    -> decltype(wait(forever)) {
     constexpr std::chrono::milliseconds slice{100};
     const std::chrono::milliseconds timeout = to_milliseconds(seconds);
     const detail::Deadline deadline(timeout);

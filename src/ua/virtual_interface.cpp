@@ -251,7 +251,7 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
 
 /// Tells the NIC agent of what was posted.
 void VirtualInterface::start_sends() {
-    base::probe_doorbell(handle, base::probed_nic_agent);
+    VIA_PROBE_DOORBELL(handle, 0);
     carrier_->ring_send();
     settle();
     const na::WorkQueue& work = queues_->send;
@@ -432,7 +432,7 @@ void VirtualInterface::harvest(Queue which) {
             if ((entry.status & na::status_immediate) != 0)
                 descriptor->CS.ImmediateData = entry.immediate;
             __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
-            base::probe_complete(handle, descriptor);
+            VIA_PROBE_COMPLETE(handle, descriptor);
         } else {
             raise_lost_descriptor(descriptor);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process as `via stat` and the page of `via web` show it: its counters, and what it did since the
-// last look.
+// A process as `via stat` and the page of `via web` show it: its counters, and what it did since
+// the last look.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ struct ReportedProcess : WatchedProcess {
 /// Of a VI, or of several together.
 [[nodiscard]] nlohmann::json counters_json(const ViSnapshot& vi);
 [[nodiscard]] nlohmann::json rates_json(const Rates& rates);
-/// The one form of a process in JSON. `most_vis`: more of its VIs are only counted ("vis_left_out").
+/// The one form of a process in JSON. `most_vis`: more of its VIs are only counted
+/// ("vis_left_out").
 [[nodiscard]] nlohmann::json process_json(const ReportedProcess& process,
                                           std::size_t most_vis = base::CountersPage::vi_slots);
 

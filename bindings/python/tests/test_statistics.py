@@ -11,7 +11,7 @@ import subprocess
 import viaduct
 
 TIMEOUT = 20
-TOOL = os.environ["VIA_TOOL"]
+TOOL = os.environ["TOOL_UNDER_TEST"]
 
 
 def shown_by_the_tool(*arguments):

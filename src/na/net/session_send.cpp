@@ -106,8 +106,8 @@ void Session::take_sends() {
         if (op.type == wire::FrameType::Send || (op.has_immediate && !reads))
             op.receive = receives_used_++;
         if (!reads)
-            base::probe_send(streams_.outgoing, next_operation_, head.length,
-                             base::DataPath::Packet);
+            VIA_PROBE_SEND_WHOLE(streams_.outgoing, next_operation_, head.length,
+                                 base::DataPath::Packet);
         added(op);
     }
 }

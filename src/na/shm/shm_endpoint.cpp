@@ -78,18 +78,17 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     std::byte* second = channel_.data() + geometry.direction_bytes;
     const Direction out = Direction::at(established.requester ? first : second, geometry);
     const Direction in = Direction::at(established.requester ? second : first, geometry);
-    writer_.emplace(out);
-    reader_.emplace(in);
+    // Tracers know a direction by the process and the index of the end that receives.
+    const auto stream = [](std::int32_t pid, std::uint32_t index) {
+        return std::uint64_t{static_cast<std::uint32_t>(pid)} << 32 | index;
+    };
+    writer_.emplace(out, stream(peer->pid(), remote_index));
+    reader_.emplace(in, stream(getpid(), index_));
 
     peer_ = std::move(peer);
     peer_identity_.store(peer_.get(), std::memory_order_release);
     connection_ = established.connection;
     remote_index_ = remote_index;
-    const auto stream = [](std::int32_t pid, std::uint32_t index) {
-        return std::uint64_t{static_cast<std::uint32_t>(pid)} << 32 | index;
-    };
-    outgoing_stream_ = stream(peer_->pid(), remote_index);
-    incoming_stream_ = stream(getpid(), index_);
     fence_needed_ = !(peer_has_barrier && enable_asymmetric_barrier());
     chunk_bytes_ = std::min(settings_.chunk_bytes, writer_->longest_chunk());
     queues_.remote = established.remote_attributes;

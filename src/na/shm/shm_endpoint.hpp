@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "base/probe.hpp"
 #include "na/nic_agent.hpp"
 #include "na/shm/channel.hpp"
 #include "na/shm/peer_process.hpp"
@@ -112,9 +111,7 @@ class ShmEndpoint final : public Endpoint {
         std::uint32_t status = 0;
         std::uint32_t immediate = 0;
         bool has_descriptor = false;
-        // Where it began, for tracers.
-        std::uint64_t line = 0;
-        const Cell* cell = nullptr;
+        ChannelReader::Position begun;  ///< for tracers
     };
     struct IncomingRdma {  ///< an RDMA write coming through the ring
         bool active = false;
@@ -125,8 +122,7 @@ class ShmEndpoint final : public Endpoint {
         std::uint32_t total = 0;
         std::uint32_t received = 0;
         std::uint32_t immediate = 0;
-        std::uint64_t line = 0;
-        const Cell* cell = nullptr;
+        ChannelReader::Position begun;
     };
     struct OutstandingRead {  ///< our RDMA read through the ring
         std::uint64_t number = 0;
@@ -188,11 +184,6 @@ class ShmEndpoint final : public Endpoint {
                                                           std::uint32_t bytes);
     [[gnu::always_inline, nodiscard]] bool finish_at_once(std::uint32_t bytes,
                                                           base::DataPath path) noexcept;
-    /// For tracers, before a frame is published that is a message or its beginning, or the note of
-    /// one.
-    [[gnu::always_inline]] void probe_send(std::uint32_t bytes, base::DataPath way) const noexcept {
-        base::probe_send(outgoing_stream_, writer_->line(), writer_->cell(), bytes, way);
-    }
     bool start_next();
     bool send_inline(const ChainHead& head);
     bool send_chunks(const ChainHead& head);
@@ -234,11 +225,6 @@ class ShmEndpoint final : public Endpoint {
     [[gnu::always_inline, nodiscard]] Shown show_short_headed();
     [[gnu::always_inline]] void account(std::uint64_t bytes, base::DataPath path);
     [[gnu::noinline]] bool show_frames();
-    /// For tracers, before the reader leaves the frame with which a message ends.
-    [[gnu::always_inline]] void probe_receive(std::uint32_t bytes,
-                                              base::DataPath way) const noexcept {
-        base::probe_receive(incoming_stream_, reader_->line(), reader_->cell(), bytes, way);
-    }
     bool take_frames();
     bool handle_inline(const FrameHeader& frame);
     bool handle_unusual_inline(const FrameHeader& frame);
@@ -299,9 +285,6 @@ class ShmEndpoint final : public Endpoint {
     std::atomic<const PeerProcess*> peer_identity_{nullptr};  ///< for other threads to compare
     std::atomic<std::uint64_t> connection_{0};
     std::uint32_t remote_index_ = 0;
-    // What tracers know the two directions by: the process and the index of the end that receives.
-    std::uint64_t outgoing_stream_ = 0;
-    std::uint64_t incoming_stream_ = 0;
     base::ViCounters* counters_ = nullptr;  ///< the queue pair's, at hand
     bool fence_needed_ = true;
     bool sends_at_once_ = false;  ///< small sends go inline and are done when they are gone
