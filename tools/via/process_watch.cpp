@@ -28,14 +28,16 @@ bool wanted(const ka::ProcessStatus& process, const std::string& who) {
 }  // namespace
 
 Result<std::vector<WatchedProcess>> ProcessWatch::look() {
+    agent_.reset();
     if (auto attached = attach(); !attached) return std::move(attached).error();
     auto status = client_->status();
     if (!status) {
         client_.reset();  // another agent may be there next time
         return std::move(status).error();
     }
+    agent_ = std::move(status).value();
     std::vector<WatchedProcess> processes;
-    for (const ka::ProcessStatus& one : status.value().processes) {
+    for (const ka::ProcessStatus& one : agent_->processes) {
         const bool own = one.pid == getpid();
         if ((own && own_ == OwnProcess::LeftOut) || !wanted(one, who_)) continue;
         WatchedProcess process;

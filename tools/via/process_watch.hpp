@@ -33,6 +33,8 @@ class ProcessWatch {
 
     /// A look at all processes that are wanted. See no_agent() for when none runs.
     [[nodiscard]] base::Result<std::vector<WatchedProcess>> look();
+    /// The agent at the last look; none if that failed.
+    [[nodiscard]] const std::optional<ka::AgentStatus>& agent() const { return agent_; }
     /// After a look: asks a process to choose its links so, if its user may.
     [[nodiscard]] base::Result<void> wish_link_policy(std::int32_t pid,
                                                       const ka::AgentClient::LinkPolicyWish& wish) {
@@ -46,6 +48,7 @@ class ProcessWatch {
     std::string who_;
     OwnProcess own_;
     std::unique_ptr<ka::AgentClient> client_;
+    std::optional<ka::AgentStatus> agent_;
     std::map<std::int32_t, CountersSnapshot> before_;
 };
 
