@@ -63,13 +63,14 @@ bool fit_for_address(std::string_view token) {
 
 Result<std::string> read_token(int file, const std::string& path) {
     struct stat about {};
-    if (fstat(file, &about) != 0) return base::system_error(errno, "looking at " + path);
+    if (fstat(file, &about) != 0)
+        return base::system_error(errno, "looking at the token file " + path);
     if ((about.st_mode & 077U) != 0)
         return {Code::InvalidArgument,
                 path + " can be read by others than its owner; chmod 600 makes it a secret"};
     std::array<char, most_token_characters + 2> text{};
     const ssize_t count = read(file, text.data(), text.size());
-    if (count < 0) return base::system_error(errno, "reading " + path);
+    if (count < 0) return base::system_error(errno, "reading the token file " + path);
     std::string token(text.data(), static_cast<std::size_t>(count));
     while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())))
         token.pop_back();
@@ -84,7 +85,7 @@ Result<std::string> read_token(int file, const std::string& path) {
 Result<std::string> make_token() {
     std::array<std::uint8_t, token_bytes> random{};
     if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-        return base::system_error(errno, "getting random bytes");
+        return base::system_error(errno, "getting random bytes for a token");
     constexpr std::string_view digits = "0123456789abcdef";
     std::string token;
     for (const std::uint8_t byte : random) {
@@ -97,15 +98,15 @@ Result<std::string> make_token() {
 Result<std::string> token_of_file(const std::string& path) {
     const base::UniqueFd present(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (present.valid()) return read_token(present.get(), path);
-    if (errno != ENOENT) return base::system_error(errno, "opening " + path);
+    if (errno != ENOENT) return base::system_error(errno, "opening the token file " + path);
     auto token = make_token();
     if (!token) return token;
     const base::UniqueFd made(
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (!made.valid()) return base::system_error(errno, "creating " + path);
+    if (!made.valid()) return base::system_error(errno, "creating the token file " + path);
     const std::string line = token.value() + "\n";
     if (write(made.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-        return base::system_error(errno, "writing " + path);
+        return base::system_error(errno, "writing the token file " + path);
     return token;
 }
 

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 /// A browser has up to six connections, and each that is open has a thread, which sleeps.
 constexpr std::size_t threads = 12;
-/// An open connection is waited for at the end, so not long; the page comes every 500 ms.
+/// An open connection is waited for at the end, so not long; the page comes every 450 ms.
 constexpr int keep_alive_seconds = 2;
 constexpr std::size_t keep_alive_requests = 100'000;
 constexpr int transfer_seconds = 5;

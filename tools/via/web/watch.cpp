@@ -11,7 +11,7 @@
 namespace via::tool::web {
 namespace {
 
-/// The page asks every 500 ms; a little less, so that it never finds what it has seen already.
+/// The page asks every 450 ms; a little less, so that it never finds what it has seen already.
 constexpr std::int64_t least_interval_ns = 350'000'000;
 
 }  // namespace

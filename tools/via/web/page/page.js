@@ -3,11 +3,13 @@
 // Everything that comes from outside is put in as text, never as HTML.
 'use strict';
 
-const interval = 500;                 // milliseconds between two looks
+const interval = 450;                 // milliseconds between two looks: at least two a second
 const span = 60000;                   // what the live charts show
 const colours = 8;                    // classes s0 to s7
 const stageColours = ['#7fa3cc', '#f2a65a', '#7fbf77', '#ee8a88', '#8fcac5', '#edc948', '#c79bbb',
   '#bd9b88', '#c9b252', '#e29ab4', '#a0cbe8', '#9bd88c', '#ffc890', '#aaa09c'];
+
+const papers = { A: 'MyVIA', C: 'mechanisms study', D: 'MNC', GM: 'Myricom' };
 
 const byId = (id) => document.getElementById(id);
 
@@ -479,8 +481,9 @@ function showLinks(answer) {
     }
   });
   for (const card of kept.values()) card.remove();
-  // Those that carry most come first; a card is only moved when it must be.
-  [...place.children].sort((a, b) => b.carried - a.carried).forEach((card, index) => {
+  // Those that carry much more come first; a card is only moved when it must be.
+  const rank = (card) => -Math.floor(Math.log10(card.carried + 1));
+  [...place.children].sort((a, b) => rank(a) - rank(b) || a.dataset.key.localeCompare(b.dataset.key)).forEach((card, index) => {
     if (place.children[index] !== card) place.insertBefore(card, place.children[index]);
   });
   byId('links-none').hidden = any;
@@ -844,7 +847,7 @@ function drawCurves(svg, chart, chosen) {
   const parts = [];
   for (const band of chart.bands) {
     const box = shape('rect', { class: 'band', x: x(band.from), width: x(band.to) - x(band.from), y: top, height: height - top - bottom });
-    box.append(shape('title', {}, band.figure + ': ' + band.from + ' to ' + band.to + ' bytes (paper ' + band.paper + ')'));
+    box.append(shape('title', {}, band.figure + ': ' + band.from + ' to ' + band.to + ' bytes (' + (papers[band.paper] || band.paper) + ')'));
     parts.push(box);
   }
   const lines = [];
@@ -872,7 +875,7 @@ function drawCurves(svg, chart, chosen) {
     const index = chart.curves.findIndex((curve) => curve.firmware === point.firmware);
     const px = x(point.bytes), py = y(point.value);
     const mark = shape('path', { class: 'point paper-point s' + (index % colours), d: 'M' + px + ' ' + (py - 7) + 'l7 7l-7 7l-7 -7z' });
-    mark.append(shape('title', {}, 'Paper ' + point.paper + ', ' + point.figure + ': ' + point.text + ' ' + chart.unit));
+    mark.append(shape('title', {}, (papers[point.paper] || point.paper) + ', ' + point.figure + ': ' + point.text + ' ' + chart.unit));
     parts.push(mark);
   }
   svg.replaceChildren(...parts);
@@ -908,7 +911,7 @@ function showCurves() {
     chart.curves[0].points.map((unused, index) => ({ key: String(index), data: chart.curves.map((curve) => curve.points[index]) })));
   }
   byId('paper-card').hidden = rows.length === 0;
-  fillTable('paper', [word('Paper', 'paper', (r) => r.paper), word('Figure', 'figure', (r) => r.figure), number('bytes', 'bytes', (r) => r.bytes),
+  fillTable('paper', [word('Paper', 'paper', (r) => papers[r.paper] || r.paper), word('Figure', 'figure', (r) => r.figure), number('bytes', 'bytes', (r) => r.bytes),
     number("paper's", 'value', (r) => r.value, (v) => v), number('simulator', 'model', (r) => r.model, (v) => (v === undefined ? '-' : v.toPrecision(4))),
     word('Unit', 'unit', (r) => r.unit),
     number('difference', 'difference', (r) => (r.model === undefined ? undefined : (100 * (r.model - r.value)) / r.value), (v) => (v === undefined ? '' : (v >= 0 ? '+' : '') + v.toFixed(1) + ' %'))]
