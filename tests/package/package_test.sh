@@ -20,7 +20,7 @@ fi
 source=$1 packages=$2 roots=$3
 here=$source/tests/package
 root=$roots/test
-tools=(g++ make cmake pkg-config openmpi-bin libopenmpi-dev libfabric-bin man-db)
+tools=(g++ make cmake pkg-config openmpi-bin libopenmpi-dev libfabric-bin man-db python3)
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 unset "${!VIA_@}" "${!FI_@}" "${!OMPI_@}" # the user's own must not help
 
@@ -150,7 +150,7 @@ nothing_left() {
     files_of_root "$@" >"$roots/after"
     diff -U 0 --label before --label after "$roots/before" "$roots/after" ||
         fail "the files are not those from before"
-    if chroot "$root" dpkg-query -W 2>/dev/null | grep -E '^(libvi|viaduct)'; then
+    if chroot "$root" dpkg-query -W 2>/dev/null | grep -E '^(libvi|viaduct|python3-viaduct)'; then
         fail "dpkg still knows the packages"
     fi
     [[ -z $(ls "$root/dev/shm") ]] || fail "left in /dev/shm: $(ls "$root/dev/shm")"
@@ -186,7 +186,7 @@ end_root
 
 begin_root tools "${tools[@]}"
 files_of_root >"$roots/before"
-all=(libvipl1 libvipl-dev libvia-fi viaduct-utils viaduct-doc)
+all=(libvipl1 libvipl-dev libvia-fi viaduct-utils python3-viaduct viaduct-doc)
 step "a Debian with compilers and Open MPI: all packages"
 install_packages "${all[@]}"
 use_tool
@@ -200,8 +200,8 @@ says complete grep complete /usr/share/bash-completion/completions/via
 says "#compdef via" head -n 1 /usr/share/zsh/vendor-completions/_via
 while IFS=: read -r file link; do
     link=${link#*](} link=${link%)} link=${link%%#*}
-    # Into the sources those look who have them.
-    if [[ -z $link || $link == http* || $link == ../src/* ]]; then continue; fi
+    # Into the sources those look who have them, and manual pages are manual pages here.
+    if [[ -z $link || $link == http* || $link =~ ^(\.\./(src|include|bindings)|man)(/|$) ]]; then continue; fi
     [[ -e $(dirname "$file")/$link ]] || fail "viaduct-doc: ${file##*/} links to $link"
 done < <(grep -roE '\]\([^) ]+\)' --include='*.md' "$root/usr/share/doc/viaduct-doc")
 
@@ -214,6 +214,9 @@ step "the examples by CMake"
 stranger cmake -S /usr/share/doc/libvipl-dev/examples -B examples >"$roots/examples.log"
 stranger cmake --build examples -j "$(nproc)" >>"$roots/examples.log"
 says "100% tests passed" ctest --test-dir examples
+
+step "the Python module"
+says "shm0" python3 -c 'import viaduct; print(viaduct.Nic("shm0").name)'
 
 step "an Open MPI program"
 cp "$source"/tests/mpi/{point_to_point.c,check.h} "$root/home/stranger"
