@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "web/metrics.hpp"
 #include "web/page_files.hpp"
 #include "web/simulation.hpp"
@@ -29,6 +30,7 @@ constexpr std::size_t threads = 12;
 constexpr int keep_alive_seconds = 2;
 constexpr std::size_t keep_alive_requests = 100'000;
 constexpr int transfer_seconds = 5;
+constexpr std::uint64_t start_milliseconds = 10'000;
 constexpr std::size_t most_request_bytes = 4096;
 
 constexpr const char* json_type = "application/json; charset=utf-8";
@@ -143,8 +145,14 @@ class RunningServer final : public Server {
         port_ = static_cast<std::uint16_t>(got);
         thread_ = std::thread([this] { server_.listen_after_bind(); });
         // Until then a stop would be overheard.
-        while (!server_.is_running())
+        const base::Deadline deadline = base::Deadline::after_milliseconds(start_milliseconds);
+        while (!server_.is_running()) {
+            if (deadline.expired())
+                return {Code::Timeout, fmt::format("the server at {} port {} has not begun after "
+                                                   "{} ms",
+                                                   door_.listen, port_, start_milliseconds)};
             std::this_thread::yield();
+        }
         return {};
     }
 
