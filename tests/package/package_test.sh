@@ -216,7 +216,7 @@ stranger cmake --build examples -j "$(nproc)" >>"$roots/examples.log"
 says "100% tests passed" ctest --test-dir examples
 
 step "the Python module"
-says "shm0" python3 -c 'import viaduct; print(viaduct.Nic("shm0").name)'
+says "shm0" python3 -c 'import viaduct; print(viaduct.Nic("shm0").device)'
 
 step "an Open MPI program"
 cp "$source"/tests/mpi/{point_to_point.c,check.h} "$root/home/stranger"
