@@ -107,6 +107,9 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                "For how many microseconds after a send, and while that is unanswered, further ones "
                "are "
                "gathered into a train; 0: each goes at once."),
+        flag("VIA_NET_TRAINS", "1",
+             "Whether packets between hosts leave many to a system call (UDP_SEGMENT); otherwise "
+             "each has its own. Only to see what that is worth."),
         text("VIA_NET_INTERFACES", "",
              "The interfaces that connections between hosts use: names or patterns with commas "
              "between them, as in eth*,ib0, and !name for one that is not used; if empty, all but "
@@ -151,6 +154,9 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         number("VIA_MPI_CREDIT_PRESERVE", "4", 1, 1024,
                "How many credits a peer has besides for its control packets; at most as many as "
                "VIA_MPI_CREDITS."),
+        flag("VIA_MPI_PIGGYBACK", "1",
+             "Whether credits travel on messages that go the other way; otherwise each that is "
+             "due has a packet of its own. Only to see what that is worth."),
         number("VIA_MPI_VBUFS_PER_REGION", "64", 4, 4096,
                "By how many vbufs the pool grows at a time."),
         number("VIA_MPI_VBUF_REGIONS", "1024", 1, 65536,
@@ -164,6 +170,9 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         choice("VIA_PROGRESS", "auto|spin|sleep", "auto",
                "What a program that polls for messages in vain does: auto gives the core away now "
                "and then, sleep sleeps until a message comes, spin does neither."),
+        flag("VIA_UTLB", "1",
+             "Whether posting translates addresses by the table that the kernel agent shares; "
+             "otherwise the agent is asked at each post. Only to see what that is worth."),
         flag("VIA_STRICT_PTAG", "0",
              "Whether a VI without a protection tag is refused access to memory that has one."),
         text("VIA_SIM_MACHINE", "",

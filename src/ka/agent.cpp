@@ -215,6 +215,7 @@ class Server final : public Agent {
     void on(Client& client, std::uint64_t id, const CancelNotice& notice);
     void on(Client& client, std::uint64_t id, const PeerArenaRequest& request);
     void on(Client& client, std::uint64_t id, const PeerRmmtRequest& request);
+    void on(Client& client, std::uint64_t id, const TranslateRequest& request);
     void on(Client& client, std::uint64_t id, const RestoreBlocksRequest& request);
     void on(Client& client, std::uint64_t id, const RestoreRegionsRequest& request);
     void on(Client& client, std::uint64_t id, const RestoreVisRequest& request);
@@ -841,6 +842,15 @@ void Server::on(Client& client, std::uint64_t id, const DeregisterRequest& reque
 
 void Server::on(Client& client, std::uint64_t id, const ChangeMemoryRequest& request) {
     reply_result(client, id, client.process->change_memory(request));
+}
+
+void Server::on(Client& client, std::uint64_t id, const TranslateRequest& request) {
+    auto region = client.process->region(request.handle);
+    if (!region) return reply_error(client, id, std::move(region).error());
+    const Region& found = region.value();
+    reply(client, id,
+          TranslatedReply{found.address, found.length, found.arena_offset, found.tag, found.rights,
+                          found.arena, 0});
 }
 
 void Server::on(Client& client, std::uint64_t id, const AllocateKmemRequest& request) {

@@ -140,6 +140,7 @@ class Client final : public AgentClient {
     void peer_cancel(std::uint64_t request) noexcept override;
     Result<ArenaGrant> peer_arena(std::uint64_t connection, std::uint32_t arena) override;
     Result<RmmtGrant> peer_rmmt(std::uint64_t connection) override;
+    Result<Region> translate(MemoryHandle handle) override;
     std::vector<std::uint64_t> lost_connections() override;
     bool is_lost(std::uint64_t connection) override;
     std::vector<LinkPolicyWish> link_policy_wishes() override;
@@ -1272,6 +1273,14 @@ Result<AgentClient::RmmtGrant> Client::peer_rmmt(std::uint64_t connection) {
     if (!granted) return std::move(granted).error();
     if (answer.value().fds.size() != 1) return lost_descriptors();
     return RmmtGrant{std::move(answer.value().fds.front()), granted.value().epoch};
+}
+
+Result<Region> Client::translate(MemoryHandle handle) {
+    auto found = expect<TranslatedReply>(call_plain(TranslateRequest{handle, 0}));
+    if (!found) return std::move(found).error();
+    const TranslatedReply& reply = found.value();
+    return Region{reply.address, reply.length, reply.tag,
+                  reply.rights,  reply.arena,  reply.arena_offset};
 }
 
 std::vector<std::uint64_t> Client::lost_connections() {

@@ -230,6 +230,11 @@ class AgentClient {
         std::uint32_t epoch = 0;
     };
     [[nodiscard]] virtual base::Result<RmmtGrant> peer_rmmt(std::uint64_t connection) = 0;
+    /// A region of this process by the agent's word instead of the table's: what a post costs
+    /// without the UTLB.
+    [[nodiscard]] virtual base::Result<Region> translate(MemoryHandle) {
+        return {base::Code::NotSupported, "there is no kernel agent to ask"};
+    }
 
     /// Connections of this process whose other end has left without the channel saying so: it
     /// disconnected, could not take the connection up, or came back to a new agent without it. Each

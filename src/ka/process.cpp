@@ -83,6 +83,14 @@ Result<void> Process::deregister_memory(MemoryHandle handle) {
     return {};
 }
 
+Result<Region> Process::region(MemoryHandle handle) const {
+    const auto found = regions_.find(handle);
+    if (found == regions_.end())
+        return Result<Region>(Code::InvalidArgument,
+                              "the memory handle names no registered region");
+    return published(found->second);
+}
+
 Result<void> Process::change_memory(const ChangeMemoryRequest& change) {
     const auto found = regions_.find(change.handle);
     if (found == regions_.end())

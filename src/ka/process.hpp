@@ -51,6 +51,7 @@ class Process {
     [[nodiscard]] base::Result<MemoryHandle> register_memory(const RegisterRequest& region);
     [[nodiscard]] base::Result<void> restore_region(const RegionRecord& record);
     [[nodiscard]] base::Result<void> deregister_memory(MemoryHandle handle);
+    [[nodiscard]] base::Result<Region> region(MemoryHandle handle) const;
     [[nodiscard]] base::Result<void> change_memory(const ChangeMemoryRequest& change);
 
     [[nodiscard]] Kmem& kmem() noexcept { return kmem_; }

@@ -155,6 +155,9 @@ Complaint check(const CancelNotice&) {
 Complaint check(const PeerArenaRequest& m) {
     return check_reserved(m.reserved);
 }
+Complaint check(const TranslateRequest& m) {
+    return check_reserved(m.reserved);
+}
 Complaint check(const PeerRmmtRequest&) {
     return {};
 }
@@ -263,6 +266,9 @@ Complaint check(const EstablishedReply& m) {
 }
 Complaint check(const ArenaGrantedReply&) {
     return {};
+}
+Complaint check(const TranslatedReply& m) {
+    return check_reserved(m.reserved);
 }
 Complaint check(const RmmtGrantedReply& m) {
     return check_reserved(m.reserved);

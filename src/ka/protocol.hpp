@@ -23,7 +23,7 @@
 namespace via::ka {
 
 inline constexpr std::uint32_t protocol_magic = 0x41414956;  // "VIAA"
-inline constexpr std::uint16_t protocol_version = 3;
+inline constexpr std::uint16_t protocol_version = 4;
 /// No message is longer.
 inline constexpr std::size_t max_message_bytes = 4096;
 /// A timeout that never comes, on the wire.
@@ -58,6 +58,7 @@ enum class MessageKind : std::uint16_t {
     RestoreConnections,
     RestoreDone,
     SetLinkPolicy,
+    Translate,
     // replies
     Failed = 128,
     Done,
@@ -72,6 +73,7 @@ enum class MessageKind : std::uint16_t {
     RmmtGranted,
     StatusPage,
     CountersGranted,
+    Translated,
     // unasked
     ConnectionsGone,
     LinkPolicyWanted,
@@ -157,6 +159,14 @@ struct ChangeMemoryRequest {
     std::uint32_t reserved = 0;
 };
 static_assert(sizeof(ChangeMemoryRequest) == 16);
+
+/// Which region is it? Asked at each post where the user agent may not read the table by itself.
+struct TranslateRequest {
+    static constexpr auto kind = MessageKind::Translate;
+    MemoryHandle handle = 0;
+    std::uint32_t reserved = 0;
+};
+static_assert(sizeof(TranslateRequest) == 8);
 
 struct AllocateKmemRequest {
     static constexpr auto kind = MessageKind::AllocateKmem;
@@ -468,6 +478,18 @@ struct RmmtGrantedReply {
     std::uint32_t reserved = 0;
 };
 
+struct TranslatedReply {
+    static constexpr auto kind = MessageKind::Translated;
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+    std::uint64_t arena_offset = 0;
+    ProtectionTag tag = null_tag;
+    std::uint32_t rights = 0;
+    std::uint32_t arena = no_arena;
+    std::uint32_t reserved = 0;
+};
+static_assert(sizeof(TranslatedReply) == 40);
+
 struct ProcessRecord {
     std::uint64_t process = 0;
     std::uint64_t attached_seconds = 0;
@@ -536,13 +558,13 @@ using RequestBody = std::variant<
     ConnectAcceptRequest, ConnectRejectRequest, ConnectRequestRequest, PeerRequestRequest,
     CancelNotice, PeerArenaRequest, PeerRmmtRequest, StatusRequest, CountersOfRequest, StopRequest,
     RestoreArenaRequest, RestoreBlocksRequest, RestoreRegionsRequest, RestoreVisRequest,
-    RestoreConnectionsRequest, RestoreDoneRequest, SetLinkPolicyRequest>;
+    RestoreConnectionsRequest, RestoreDoneRequest, SetLinkPolicyRequest, TranslateRequest>;
 
 using ReplyBody =
     std::variant<FailedReply, DoneReply, AttachedReply, RegisteredReply, KmemAllocatedReply,
                  KmemFreedReply, ViCreatedReply, IncomingReply, EstablishedReply, ArenaGrantedReply,
                  RmmtGrantedReply, StatusPageReply, CountersGrantedReply, ConnectionsGoneEvent,
-                 LinkPolicyEvent>;
+                 LinkPolicyEvent, TranslatedReply>;
 
 struct Request {
     std::uint64_t id = 0;

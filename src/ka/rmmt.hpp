@@ -47,6 +47,9 @@ static_assert(sizeof(RmmtEntry) == 64);
 
 inline constexpr std::size_t rmmt_bytes = rmmt_entries * sizeof(RmmtEntry);
 
+/// A table without regions.
+[[nodiscard]] const RmmtEntry* empty_rmmt() noexcept;
+
 /// A consistent copy of one entry.
 struct Region {
     std::uint64_t address;

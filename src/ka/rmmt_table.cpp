@@ -6,6 +6,11 @@
 
 namespace via::ka {
 
+const RmmtEntry* empty_rmmt() noexcept {
+    static const RmmtEntry entries[rmmt_entries]{};  // zeros that no page is taken for
+    return entries;
+}
+
 using base::Code;
 using base::Result;
 

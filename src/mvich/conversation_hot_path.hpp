@@ -29,7 +29,7 @@ inline bool Conversation::send_at_once(const SendOrder& order) {
         lost_ || order.pieces.size() > most_pieces_at_once) [[unlikely]]
         return false;
     if (abilities_.in_place && order.pieces.size() == 1) [[likely]] {
-        const std::uint16_t credits = credits_.take_owed(most_noted_credits);
+        const std::uint16_t credits = credits_.take_riding(most_noted_credits);
         na::HeadedMessage message;
         encode_headed({.message_class = class_of(order.space),
                        .has_data = (order.flags & order_has_data) != 0,

@@ -43,8 +43,8 @@ Conversation::Arrival Conversation::noop(const PacketHead& head) {
         const Hello hello = Hello::of(head.word);
         if (open_ || hello.packet_bytes < 2 * max_packet_head_bytes) return Arrival::Broken;
         open_ = true;
-        credits_ =
-            CreditAccount(head.credits, window_, around_.settings->credit_preserve, hello.preserve);
+        credits_ = CreditAccount(head.credits, window_, around_.settings->credit_preserve,
+                                 hello.preserve, around_.settings->piggyback);
         abilities_.packet_bytes = std::min(abilities_.packet_bytes, hello.packet_bytes);
         abilities_.eager_bytes = std::min(
             {abilities_.eager_bytes, hello.eager_bytes, abilities_.packet_bytes - most_head_bytes});

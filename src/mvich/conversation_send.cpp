@@ -33,7 +33,7 @@ void Conversation::open(Lane& lane, std::uint32_t window) {
 bool Conversation::send_plain(const SendOrder& order, std::uint64_t bytes) {
     const PlainEager packet{class_of(order.space),
                             (order.flags & order_has_data) != 0,
-                            credits_.take_owed(),
+                            credits_.take_riding(),
                             order.tag,
                             order.data,
                             {static_cast<const std::byte*>(nullptr), bytes}};
@@ -152,7 +152,7 @@ Lane::Outcome Conversation::send_packet(Packet& packet, std::span<const iovec> p
                                         std::uint64_t offset, std::uint64_t bytes) {
     std::array<std::byte, max_packet_head_bytes> head;
     packet.head.bytes = static_cast<std::uint32_t>(bytes);
-    packet.head.credits = credits_.take_owed();
+    packet.head.credits = credits_.take_riding();
     packet.payload = {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)};
     const std::size_t head_bytes = encode(packet, head);
     slice_.clear();
@@ -325,7 +325,7 @@ Lane::Outcome Conversation::send_stream_part(const SendRecord& record, std::uint
         packet.offset = record.sent;
         return send_packet(packet, pieces, record.sent, bytes);
     }
-    const std::uint16_t credits = credits_.take_owed(most_noted_credits);
+    const std::uint16_t credits = credits_.take_riding(most_noted_credits);
     na::HeadedMessage message;
     message.note = std::uint32_t{credits} << 24 | noted_stream;
     message.head[0] = record.peer_id;

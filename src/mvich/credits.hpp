@@ -24,9 +24,11 @@ class CreditAccount {
     /// `remote`: vbufs the peer has ready; `window`: those ready here; `preserve`: credits that
     /// only our control packets may use; `peer_preserve`: that only the peer's may. A window that
     /// is not larger keeps one credit for data.
+    /// `ride`: whether what is owed rides on packets, or noops bring all of it.
     CreditAccount(std::uint32_t remote, std::uint32_t window, std::uint32_t preserve,
-                  std::uint32_t peer_preserve) noexcept
-        : remote_(remote),
+                  std::uint32_t peer_preserve, bool ride = true) noexcept
+        : riding_(ride ? 0xFFFF : 0),
+          remote_(remote),
           window_(window),
           preserve_(preserve_in(remote, preserve)),
           peer_preserve_(preserve_in(window, peer_preserve)) {}
@@ -68,6 +70,10 @@ class CreditAccount {
     /// The peer sent more than it may: `in_use + owed` exceeds the window.
     [[nodiscard]] bool overdrawn() const noexcept { return in_use_ + owed_ > window_; }
     /// For the head of the next packet, which brings them.
+    [[nodiscard]] std::uint16_t take_riding(std::uint16_t most = 0xFFFF) noexcept {
+        return take_owed(static_cast<std::uint16_t>(most & riding_));
+    }
+    /// For a noop.
     [[nodiscard]] std::uint16_t take_owed(std::uint16_t most = 0xFFFF) noexcept {
         const std::uint32_t taken = std::min<std::uint32_t>(owed_, most);
         owed_ -= taken;
@@ -95,6 +101,7 @@ class CreditAccount {
         return window == 0 ? 0 : std::min(preserve, window - 1);
     }
 
+    std::uint32_t riding_ = 0xFFFF;  // the most that a packet brings beside its own message
     std::uint32_t remote_ = 0;
     std::uint32_t window_ = 0;
     std::uint32_t preserve_ = 0;       // of the peer's vbufs

@@ -66,6 +66,7 @@ base::Result<MessageSettings> MessageSettings::read() {
     result.credits = number("VIA_MPI_CREDITS");
     result.credit_preserve =
         std::max(1U, std::min(number("VIA_MPI_CREDIT_PRESERVE"), result.credits));
+    result.piggyback = settings.flag("VIA_MPI_PIGGYBACK");
     result.vbufs_per_region = number("VIA_MPI_VBUFS_PER_REGION");
     result.vbuf_regions = number("VIA_MPI_VBUF_REGIONS");
     result.cache_entries = number("VIA_MPI_CACHE_ENTRIES");

@@ -14,6 +14,7 @@ struct MessageSettings {
     std::uint32_t vbuf_bytes = 8192;
     std::uint32_t credits = 32;
     std::uint32_t credit_preserve = 4;
+    bool piggyback = true;  ///< credits ride on messages
     std::uint32_t vbufs_per_region = 64;
     std::uint32_t vbuf_regions = 1024;
     std::uint32_t cache_entries = 1024;

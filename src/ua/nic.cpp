@@ -81,7 +81,8 @@ Nic::Nic(Process& process, na::NicAgent* device)
       device_(device),
       max_descriptors_(
           static_cast<std::uint32_t>(base::Settings::get().number("VIA_MAX_DESCRIPTORS"))),
-      strict_tags_(base::Settings::get().flag("VIA_STRICT_PTAG")) {
+      strict_tags_(base::Settings::get().flag("VIA_STRICT_PTAG")),
+      reads_table_(base::Settings::get().flag("VIA_UTLB")) {
     errors_.reserve(16);  // room for the first ones whatever memory there is later
 }
 

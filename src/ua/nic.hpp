@@ -36,6 +36,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
     [[nodiscard]] ka::RmmtView rmmt() noexcept { return process_.agent().rmmt(); }
     [[nodiscard]] std::uint32_t max_descriptors() const noexcept { return max_descriptors_; }
     [[nodiscard]] bool strict_tags() const noexcept { return strict_tags_; }
+    /// Posts are translated by the RMMT (UTLB), not by the kernel agent.
+    [[nodiscard]] bool reads_table() const noexcept { return reads_table_; }
     [[nodiscard]] std::string device_name() const { return device_->attributes().name; }
 
     // Protection tags.
@@ -107,6 +109,7 @@ class Nic : public std::enable_shared_from_this<Nic> {
     void* handle_ = nullptr;
     std::uint32_t max_descriptors_;
     bool strict_tags_;
+    bool reads_table_;
 
     std::mutex mutex_;
     std::map<ka::ProtectionTag, std::uint32_t> tags_;  ///< uses of each

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/counters.hpp"
+#include "base/probe.hpp"
 #include "base/settings.hpp"
 #include "base/undo.hpp"
 #include "ua/hot_path.hpp"
@@ -100,7 +101,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     const base::BiasedGuard guard(lock_);
     nic_ = std::move(nic);
     doorbell_ = &nic_->process().doorbell();
-    rmmt_ = nic_->rmmt();
+    rmmt_ = nic_->reads_table() ? nic_->rmmt() : ka::RmmtView(ka::empty_rmmt());
     queues_ = std::move(queues);
     endpoint_ = std::move(endpoint).value();
     carrier_ = endpoint_.get();
@@ -202,11 +203,31 @@ void VirtualInterface::finish_close() {
     queues_.reset();
 }
 
+/// A post's translation: by the table, which the user agent reads itself (UTLB), or, to see what
+/// that is worth, by the kernel agent.
+bool VirtualInterface::find_region(ka::CachedRegion& cache, std::uint32_t memory_handle,
+                                   const ka::Region*& region) {
+    if (cache.find(rmmt_, memory_handle, region)) return true;
+    if (nic_->reads_table()) return false;
+    auto answer = nic_->process().agent().translate(memory_handle);
+    if (!answer) return false;
+    told_region_ = answer.value();
+    region = &told_region_;
+    return true;
+}
+
+/// The same by the real table, where posts do not read it.
+bool VirtualInterface::holds_unread_descriptor(std::uint32_t memory_handle, std::uint64_t address) {
+    ka::Region posted{};
+    return !nic_->reads_table() && nic_->rmmt().find(memory_handle, posted) &&
+           posted.contains(address, sizeof(VIP_CONTROL_SEGMENT));
+}
+
 /// The region of a descriptor whose control segment lies in registered memory of the VI's tag.
 const ka::Region* VirtualInterface::descriptor_region(const VIP_DESCRIPTOR* descriptor,
                                                       std::uint32_t memory_handle) {
     const ka::Region* region;
-    if (descriptor_cache_.find(rmmt_, memory_handle, region) && tag_matches(*region) &&
+    if (find_region(descriptor_cache_, memory_handle, region) && tag_matches(*region) &&
         region->contains(reinterpret_cast<std::uint64_t>(descriptor), descriptor_bytes(0)))
         return region;
     return nullptr;
@@ -217,9 +238,7 @@ void VirtualInterface::link_behind_last(Queue which, VIP_DESCRIPTOR* descriptor,
     na::WorkQueue& work = queue(which);
     if (!work.empty()) {
         const na::WorkEntry& last = work.at(work.posted() - 1);
-        const ka::Region* region;
-        if (descriptor_cache_.find(rmmt_, last.cookie_handle, region) &&
-            region->contains(last.cookie, sizeof(VIP_CONTROL_SEGMENT))) {
+        if (holds_descriptor(last.cookie_handle, last.cookie)) {
             auto* previous = reinterpret_cast<VIP_DESCRIPTOR*>(last.cookie);
             previous->CS.Next.Address = descriptor;
             previous->CS.NextHandle = memory_handle;
@@ -250,6 +269,7 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
 
 /// Tells the NIC agent of what was posted.
 void VirtualInterface::start_sends() {
+    VIA_PROBE_DOORBELL(handle, 0);
     carrier_->ring_send();
     settle();
     const na::WorkQueue& work = queues_->send;
@@ -303,7 +323,7 @@ PostOutcome VirtualInterface::post_any_send(VIP_DESCRIPTOR* descriptor,
             ++used;
             ka::CachedRegion& cache =
                 segment.Handle == memory_handle ? descriptor_cache_ : data_cache_;
-            if (!cache.find(rmmt_, segment.Handle, region) || !tag_matches(*region) ||
+            if (!find_region(cache, segment.Handle, region) || !tag_matches(*region) ||
                 !region->contains(segment.Data.AddressBits, segment.Length))
                 failure |= na::status_protection;
         }
@@ -423,13 +443,12 @@ void VirtualInterface::harvest(Queue which) {
     while (work.harvestable()) {
         const na::WorkEntry& entry = work.harvest();
         auto* descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
-        const ka::Region* region;
-        if (descriptor_cache_.find(rmmt_, entry.cookie_handle, region) &&
-            region->contains(entry.cookie, sizeof(VIP_CONTROL_SEGMENT))) [[likely]] {
+        if (holds_descriptor(entry.cookie_handle, entry.cookie)) [[likely]] {
             descriptor->CS.Length = entry.length;
             if ((entry.status & na::status_immediate) != 0)
                 descriptor->CS.ImmediateData = entry.immediate;
             __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
+            VIA_PROBE_COMPLETE(handle, descriptor);
         } else {
             raise_lost_descriptor(descriptor);
         }

@@ -159,6 +159,18 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] na::WorkQueue& queue(Queue which) noexcept {
         return which == Queue::Send ? queues_->send : queues_->receive;
     }
+    [[nodiscard]] bool find_region(ka::CachedRegion& cache, std::uint32_t memory_handle,
+                                   const ka::Region*& region);
+    /// Is the descriptor that was posted still in registered memory, so that its end may be written
+    /// into it? No translation: the kernel agent is not asked.
+    [[nodiscard]] bool holds_descriptor(std::uint32_t memory_handle, std::uint64_t address) {
+        const ka::Region* region;
+        if (descriptor_cache_.find(rmmt_, memory_handle, region)) [[likely]]
+            return region->contains(address, sizeof(VIP_CONTROL_SEGMENT));
+        return holds_unread_descriptor(memory_handle, address);
+    }
+    [[gnu::cold, nodiscard]] bool holds_unread_descriptor(std::uint32_t memory_handle,
+                                                          std::uint64_t address);
     [[nodiscard]] const ka::Region* descriptor_region(const VIP_DESCRIPTOR* descriptor,
                                                       std::uint32_t memory_handle);
     [[nodiscard]] bool tag_matches(const ka::Region& region) const noexcept {
@@ -243,6 +255,7 @@ class VirtualInterface final : public na::EndpointOwner {
     ka::RmmtView rmmt_;
     ka::CachedRegion descriptor_cache_;
     ka::CachedRegion data_cache_;
+    ka::Region told_region_{};  ///< what the kernel agent answered last, without the UTLB
     std::shared_ptr<Nic> nic_;
     na::Doorbell* doorbell_ = nullptr;
     CompletionQueue* send_cq_ = nullptr;

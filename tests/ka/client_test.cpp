@@ -601,6 +601,25 @@ TEST_F(ClientTest, ArenasGoToPeersOfTheirTagOnly) {
               Code::InvalidState);
 }
 
+TEST_F(ClientTest, TheAgentTranslatesWhatTheTableSays) {
+    TestProcess process;
+    ASSERT_TRUE(process.valid());
+    std::array<int, 4> memory{};
+    auto handle = process->register_memory(memory.data(), sizeof memory, 7, right_rdma_read);
+    ASSERT_TRUE(handle.ok());
+    Region read{};
+    ASSERT_TRUE(process->rmmt().find(handle.value(), read));
+    const auto told = process->translate(handle.value());
+    ASSERT_TRUE(told.ok()) << told.error().sentence;
+    EXPECT_EQ(told.value().address, read.address);
+    EXPECT_EQ(told.value().length, read.length);
+    EXPECT_EQ(told.value().tag, 7U);
+    EXPECT_EQ(told.value().rights, right_rdma_read);
+    EXPECT_EQ(told.value().arena, no_arena);
+    ASSERT_TRUE(process->deregister_memory(handle.value()).ok());
+    EXPECT_EQ(process->translate(handle.value()).error().code, Code::InvalidArgument);
+}
+
 TEST_F(ClientTest, AnEndpointOfAnyTagOpensAllArenas) {
     Pair pair(3, null_tag, endpoint_any_tag);
     ASSERT_TRUE(pair.connected());

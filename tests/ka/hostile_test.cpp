@@ -356,6 +356,7 @@ TEST_F(HostileTest, ForeignThingsCanNotBeTouched) {
     ASSERT_TRUE(raw.attach());
     EXPECT_EQ(raw.ask(DeregisterRequest{handle.value(), 0}), Code::InvalidArgument);
     EXPECT_EQ(raw.ask(ChangeMemoryRequest{handle.value(), 9, 3, 0}), Code::InvalidArgument);
+    EXPECT_EQ(raw.ask(TranslateRequest{handle.value(), 0}), Code::InvalidArgument);
     EXPECT_EQ(raw.ask(FreeKmemRequest{block.value().arena_offset, block.value().arena, 0}),
               Code::InvalidArgument);
     EXPECT_EQ(raw.ask(PeerArenaRequest{1, block.value().arena, 0}), Code::InvalidArgument);

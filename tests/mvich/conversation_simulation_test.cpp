@@ -42,6 +42,7 @@ namespace {
         default:
             break;
     }
+    settings.piggyback = below(random, 4) != 0;
     options.packet_bytes = options.in_place && below(random, 2) == 0 ? 16'576 : 8192;
     options.room = 1 + static_cast<std::uint32_t>(below(random, 8));
     options.refusals_percent = below(random, 3) == 0 ? 30 : 0;

@@ -42,8 +42,9 @@ class Connection {
     Connection(std::uint64_t seed, std::array<std::uint32_t, 2> windows, std::uint32_t preserve,
                std::uint32_t messages)
         : random_(seed) {
+        const bool ride = !random_.one_in(4);
         for (std::size_t i = 0; i < 2; ++i) {
-            ends_[i].account = CreditAccount(windows[1 - i], windows[i], preserve);
+            ends_[i].account = CreditAccount(windows[1 - i], windows[i], preserve, preserve, ride);
             ends_[i].data_left = random_.one_in(5) ? 0 : messages;
             ends_[i].control_left = random_.below(messages + 1);
         }
@@ -120,7 +121,7 @@ class Connection {
             return false;
         --left;
         end.account.sent();
-        ends_[1 - which].coming.push_back({kind, end.account.take_owed()});
+        ends_[1 - which].coming.push_back({kind, end.account.take_riding()});
         ++packets_sent_;
         return true;
     }
@@ -198,6 +199,15 @@ TEST(Credits, NeverMorePacketsThanVbufsAndNoDeadlock) {
                     Connection(seed, {first, second}, preserve, 60).run();
                     if (testing::Test::HasFailure()) return;
                 }
+}
+
+TEST(Credits, WithoutPiggybackingOnlyNoopsBringThem) {
+    CreditAccount account(8, 8, 1, 1, false);
+    for (int i = 0; i < 3; ++i)
+        account.passed();
+    EXPECT_EQ(account.take_riding(), 0U);
+    EXPECT_EQ(account.owed(), 3U);
+    EXPECT_EQ(account.take_owed(), 3U);
 }
 
 TEST(Credits, TheLastAreForControlPackets) {

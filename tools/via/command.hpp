@@ -32,6 +32,8 @@ void add_sim_command(CLI::App& app, int& status);
 void add_modes_command(CLI::App& app, int& status);
 void add_lab_command(CLI::App& app, int& status);
 void add_run_command(CLI::App& app, int& status);
+void add_ablate_command(CLI::App& app, int& status);
+void add_web_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status);
 void add_report_command(CLI::App& app, int& status);
 void add_completion_command(CLI::App& app, int& status);

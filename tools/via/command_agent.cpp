@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "agent_report.hpp"
 #include "base/clock.hpp"
 #include "command.hpp"
 #include "ka/client.hpp"
@@ -19,34 +20,6 @@ constexpr std::uint64_t patience_milliseconds = 5000;
 
 base::Deadline soon() {
     return base::Deadline::after_milliseconds(patience_milliseconds);
-}
-
-nlohmann::json as_json(const ka::AgentStatus& status) {
-    auto processes = nlohmann::json::array();
-    for (const ka::ProcessStatus& process : status.processes)
-        processes.push_back({{"pid", process.pid},
-                             {"uid", process.uid},
-                             {"program", printable(process.program)},
-                             {"attached_seconds", process.attached_seconds},
-                             {"vis", process.vis},
-                             {"connections", process.connections},
-                             {"waiting", process.waiting},
-                             {"regions", process.regions},
-                             {"registered_bytes", process.registered_bytes},
-                             {"kmem_bytes", process.kmem_bytes}});
-    return {{"running", true},
-            {"pid", status.pid},
-            {"uid", status.uid},
-            {"version", status.version},
-            {"socket", status.socket},
-            {"on_demand", status.on_demand},
-            {"uptime_seconds", status.uptime_seconds},
-            {"idle_seconds_limit", status.idle_seconds_limit},
-            {"huge_pages", status.huge_pages},
-            {"net_port", status.net_port},
-            {"net_key", status.net_key},
-            {"net_problem", status.net_problem},
-            {"processes", processes}};
 }
 
 void print_for_people(const ka::AgentStatus& status) {
@@ -100,7 +73,7 @@ int show_status(bool json) {
     const auto status = client.value()->status();
     if (!status) return report_failure(status.error());
     if (json)
-        print_json(as_json(status.value()));
+        print_json(agent_json(status.value()));
     else
         print_for_people(status.value());
     return status_good;
@@ -112,7 +85,7 @@ int start(bool json) {
     const auto status = client.value()->status();
     if (!status) return report_failure(status.error());
     if (json)
-        print_json(as_json(status.value()));
+        print_json(agent_json(status.value()));
     else
         fmt::print("viad runs as process {}.\n", status.value().pid);
     return status_good;

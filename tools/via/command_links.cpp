@@ -100,54 +100,13 @@ std::string picture(const std::vector<WatchedProcess>& processes, const LinksOpt
     return "No process here has a connection to another host.\n";
 }
 
-nlohmann::json as_json(const LinkReport& link) {
-    nlohmann::json object{
-        {"link", link.now.text},
-        {"state", link_state_name(link.now.state)},
-        {"share", link.share},
-        {"lost_share", link.lost},
-        {"sent_packets", link.now.sent_packets},
-        {"sent_bytes", link.now.sent_bytes},
-        {"received_packets", link.now.received_packets},
-        {"received_bytes", link.now.received_bytes},
-        {"lost_packets", link.now.lost_packets},
-        {"duplicate_packets", link.now.duplicate_packets},
-        {"timeouts", link.now.timeouts},
-        {"round_trip_us", static_cast<double>(link.now.round_trip_ns) / 1e3},
-        {"least_round_trip_us", static_cast<double>(link.now.least_round_trip_ns) / 1e3},
-        {"window_bytes", link.now.window_bytes},
-        {"bytes_in_flight", link.now.bytes_in_flight},
-        {"measured_bytes_per_s", link.now.bytes_per_second},
-        {"changes", link.now.changes}};
-    if (link.sent_bytes_per_s) object["sent_bytes_per_s"] = *link.sent_bytes_per_s;
-    if (link.received_bytes_per_s) object["received_bytes_per_s"] = *link.received_bytes_per_s;
-    return object;
-}
-
 nlohmann::json as_json(const WatchedProcess& process) {
     nlohmann::json object{{"pid", process.agent.pid}, {"program", process.agent.program}};
     if (!process.problem.empty()) {
         object["problem"] = process.problem;
         return object;
     }
-    object["connections"] = nlohmann::json::array();
-    for (const ConnectionLinks& connection :
-         links_of_connections(process.counters, process.before)) {
-        nlohmann::json links = nlohmann::json::array();
-        for (const LinkReport& link : connection.links)
-            links.push_back(as_json(link));
-        object["connections"].push_back({{"vi", connection.vi_slot},
-                                         {"device", connection.device},
-                                         {"policy", connection.policy},
-                                         {"links", links}});
-    }
-    object["changes"] = nlohmann::json::array();
-    for (const LinkChangeSnapshot& change : process.counters.link_changes)
-        object["changes"].push_back({{"unix_ns", change.wall_ns},
-                                     {"vi", change.vi_slot},
-                                     {"link", change.text},
-                                     {"from", link_state_name(change.from)},
-                                     {"to", link_state_name(change.to)}});
+    object.update(links_json(process.counters, process.before));
     return object;
 }
 

@@ -11,7 +11,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "lab/lab.hpp"
 #include "lab/names.hpp"
 #include "mpi_launch.hpp"
+#include "provider_folder.hpp"
 #include "supervisor.hpp"
 
 namespace via::tool {
@@ -63,40 +63,6 @@ Result<std::string> find_launcher() {
     return {Code::NotFound,
             "no mpirun of Open MPI in PATH; Debian's package is openmpi-bin (other launchers: "
             "docs/mpi-launchers.md)"};
-}
-
-bool holds_provider(const std::filesystem::path& folder) {
-    std::error_code error;
-    return std::filesystem::exists(folder / "libvia-fi.so", error);
-}
-
-/// In the build tree the provider lies in the folder of libraries, installed in one of its own.
-Result<std::string> find_provider() {
-    std::vector<std::filesystem::path> folders;
-    if (const char* given = ::getenv("FI_PROVIDER_PATH")) {
-        std::string_view rest = given;
-        if (rest.starts_with('@')) rest.remove_prefix(1);
-        while (!rest.empty()) {
-            const auto end = rest.find(':');
-            folders.emplace_back(rest.substr(0, end));
-            rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-        }
-    }
-    const std::filesystem::path own = child::own_folder();
-    for (const char* libraries : {"../lib", VIA_LIBRARIES_FROM_PROGRAMS})
-        for (const char* folder : {"", "viaduct", "libfabric"})
-            folders.push_back(own / libraries / folder);
-    for (const std::filesystem::path& folder : folders) {
-        if (!holds_provider(folder)) continue;
-        std::error_code error;
-        const auto whole = std::filesystem::canonical(folder, error);
-        return (error ? folder : whole).string();
-    }
-    return {Code::NotFound,
-            fmt::format("libvia-fi.so, the provider for libfabric, is not where this program looks "
-                        "for it ({}/../lib and FI_PROVIDER_PATH); was Viaduct built with libfabric "
-                        "(Debian: libfabric-dev)?",
-                        own.string())};
 }
 
 Result<MpiTransport> transport_of(const std::string& name) {
@@ -148,7 +114,7 @@ Result<MpiLaunch> plan_launch(const RunOptions& options) {
     if (!launcher) return std::move(launcher).error();
     launch.launcher = std::move(launcher).value();
     if (launch.transport == MpiTransport::Via) {
-        auto folder = find_provider();
+        auto folder = find_provider_folder();
         if (!folder) return std::move(folder).error();
         launch.provider_folder = std::move(folder).value();
         const std::string agent = child::own_folder() + "/viad";

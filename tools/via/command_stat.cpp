@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "command.hpp"
 #include "counters_snapshot.hpp"
 #include "message_report.hpp"
+#include "process_report.hpp"
 #include "process_watch.hpp"
 #include "readable.hpp"
 #include "terminal.hpp"
@@ -30,41 +30,17 @@ struct StatOptions {
     std::optional<double> interval;
 };
 
-/// One process now and, if it was there before, what it did since.
-struct Process : WatchedProcess {
-    std::optional<Rates> total_rates;
-    std::optional<MessageRates> message_rates;
-    std::map<std::size_t, Rates> vi_rates;  ///< by slot
-};
-
-void add_rates(Process& process) {
-    if (!process.before) return;
-    const CountersSnapshot& before = *process.before;
-    const std::int64_t span = process.counters.taken_monotonic_ns - before.taken_monotonic_ns;
-    process.total_rates = rates_between(before.totals, process.counters.totals, span);
-    process.message_rates = rates_between(before.messages, process.counters.messages, span);
-    for (const ViSnapshot& vi : process.counters.vis) {
-        const auto same =
-            std::find_if(before.vis.begin(), before.vis.end(),
-                         [&](const ViSnapshot& other) { return other.slot == vi.slot; });
-        if (same != before.vis.end()) process.vi_rates[vi.slot] = rates_between(*same, vi, span);
-    }
-}
-
 class Watch {
   public:
     explicit Watch(std::string who) : processes_(std::move(who)) {}
 
     /// A look at all processes that are wanted. NotFound: no agent runs.
-    Result<std::vector<Process>> look() {
+    Result<std::vector<ReportedProcess>> look() {
         auto seen = processes_.look();
         if (!seen) return std::move(seen).error();
-        std::vector<Process> processes;
-        for (WatchedProcess& one : seen.value()) {
-            Process process{std::move(one), {}, {}, {}};
-            add_rates(process);
-            processes.push_back(std::move(process));
-        }
+        std::vector<ReportedProcess> processes;
+        for (WatchedProcess& one : seen.value())
+            processes.push_back(with_rates(std::move(one)));
         return processes;
     }
 
@@ -93,14 +69,14 @@ std::string megabytes(const std::optional<Rates>& rates, double Rates::*member) 
     return rates ? fmt::format("{:.1f}", (*rates).*member / 1e6) : "";
 }
 
-std::string overview(const std::vector<Process>& processes) {
+std::string overview(const std::vector<ReportedProcess>& processes) {
     TextTable table;
     table.add_column("pid");
     table.add_column("program", Align::Left);
     for (const char* title : {"VIs", "sent", "received", "sent/s", "recv/s", "MB/s out", "MB/s in",
                               "RDMA MB/s", "stalls", "sleeps", "errors"})
         table.add_column(title);
-    for (const Process& process : processes) {
+    for (const ReportedProcess& process : processes) {
         if (!process.problem.empty()) {
             table.add_row({fmt::format("{}", process.agent.pid), process.agent.program,
                            fmt::format("{}", process.agent.vis)});
@@ -124,7 +100,7 @@ std::string overview(const std::vector<Process>& processes) {
     return table.draw();
 }
 
-std::string details(const Process& process) {
+std::string details(const ReportedProcess& process) {
     if (!process.problem.empty())
         return fmt::format("process {} {}: {}\n", process.agent.pid, process.agent.program,
                            printable(process.problem));
@@ -179,13 +155,13 @@ std::string details(const Process& process) {
     return text;
 }
 
-std::string picture(const std::vector<Process>& processes, const std::string& who) {
+std::string picture(const std::vector<ReportedProcess>& processes, const std::string& who) {
     if (processes.empty())
         return who.empty() ? "No process uses Viaduct at the moment.\n"
                            : fmt::format("No process '{}' uses Viaduct.\n", printable(who));
     std::string text = overview(processes);
     // Without a choice only the overview, but what is wrong is always said.
-    for (const Process& process : processes)
+    for (const ReportedProcess& process : processes)
         if (!who.empty() || processes.size() == 1)
             text += "\n" + details(process);
         else if (!process.problem.empty())
@@ -193,86 +169,10 @@ std::string picture(const std::vector<Process>& processes, const std::string& wh
     return text;
 }
 
-nlohmann::json path_json(const std::array<std::uint64_t, base::data_paths>& numbers) {
-    nlohmann::json object;
-    for (std::size_t path = 0; path < base::data_paths; ++path)
-        object[std::string(base::data_path_name(static_cast<base::DataPath>(path)))] =
-            numbers[path];
-    return object;
-}
-
-nlohmann::json vi_json(const ViSnapshot& vi) {
-    return {{"sent_messages", vi.all_sent()},
-            {"received_messages", vi.all_received()},
-            {"sent_by_path", path_json(vi.sent_messages)},
-            {"received_by_path", path_json(vi.received_messages)},
-            {"sent_bytes", vi.sent_bytes},
-            {"received_bytes", vi.received_bytes},
-            {"rdma_writes", vi.rdma_writes},
-            {"rdma_reads", vi.rdma_reads},
-            {"rdma_bytes", vi.rdma_bytes},
-            {"send_stalls", vi.send_stalls},
-            {"big_ring_posts", vi.big_ring_posts},
-            {"big_ring_refills", vi.big_ring_refills},
-            {"completed_in_error", vi.completed_in_error},
-            {"sleeps", vi.sleeps},
-            {"wakes_sent", vi.wakes_sent}};
-}
-
-nlohmann::json rates_json(const Rates& rates) {
-    return {{"seconds", rates.seconds},
-            {"sent_messages_per_s", rates.sent_messages},
-            {"received_messages_per_s", rates.received_messages},
-            {"sent_mb_per_s", rates.sent_bytes / 1e6},
-            {"received_mb_per_s", rates.received_bytes / 1e6},
-            {"rdma_operations_per_s", rates.rdma_operations},
-            {"rdma_mb_per_s", rates.rdma_bytes / 1e6},
-            {"sleeps_per_s", rates.sleeps},
-            {"stalls_per_s", rates.stalls}};
-}
-
-nlohmann::json as_json(const Process& process) {
-    nlohmann::json object{{"pid", process.agent.pid},
-                          {"program", process.agent.program},
-                          {"uid", process.agent.uid},
-                          {"attached_seconds", process.agent.attached_seconds},
-                          {"regions", process.agent.regions},
-                          {"registered_bytes", process.agent.registered_bytes},
-                          {"kmem_bytes", process.agent.kmem_bytes}};
-    if (!process.problem.empty()) {
-        object["problem"] = process.problem;
-        return object;
-    }
-    object["started_unix_s"] = process.counters.started_wall_ns / 1'000'000'000;
-    object["totals"] = vi_json(process.counters.totals);
-    if (process.total_rates) object["rates"] = rates_json(*process.total_rates);
-    if (process.counters.messages.present())
-        object["messages"] = messages_json(process.counters.messages, process.message_rates);
-    object["vis"] = nlohmann::json::array();
-    for (const ViSnapshot& vi : process.counters.vis) {
-        nlohmann::json entry = vi_json(vi);
-        entry["slot"] = vi.slot;
-        entry["device"] = vi.device;
-        entry["state"] = vi_state_name(vi.state);
-        entry["reliability"] = reliability_name(vi.reliability);
-        entry["peer_pid"] = vi.peer_pid;
-        if (const auto found = process.vi_rates.find(vi.slot); found != process.vi_rates.end())
-            entry["rates"] = rates_json(found->second);
-        object["vis"].push_back(entry);
-    }
-    object["errors"] = nlohmann::json::array();
-    for (const ErrorSnapshot& error : process.counters.errors)
-        object["errors"].push_back({{"count", error.count},
-                                    {"first_unix_ns", error.first_wall_ns},
-                                    {"last_unix_ns", error.last_wall_ns},
-                                    {"text", error.text}});
-    return object;
-}
-
-nlohmann::json as_json(const std::vector<Process>& processes) {
+nlohmann::json as_json(const std::vector<ReportedProcess>& processes) {
     auto list = nlohmann::json::array();
-    for (const Process& process : processes)
-        list.push_back(as_json(process));
+    for (const ReportedProcess& process : processes)
+        list.push_back(process_json(process));
     return {{"agent_running", true}, {"processes", list}};
 }
 

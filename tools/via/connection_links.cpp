@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace via::tool {
 namespace {
@@ -32,6 +33,30 @@ double part(double some, double all) {
 
 double difference(std::uint64_t after, std::uint64_t before) {
     return static_cast<double>(after) - static_cast<double>(before);
+}
+
+nlohmann::json link_json(const LinkReport& link) {
+    nlohmann::json object{
+        {"link", link.now.text},
+        {"state", link_state_name(link.now.state)},
+        {"share", link.share},
+        {"lost_share", link.lost},
+        {"sent_packets", link.now.sent_packets},
+        {"sent_bytes", link.now.sent_bytes},
+        {"received_packets", link.now.received_packets},
+        {"received_bytes", link.now.received_bytes},
+        {"lost_packets", link.now.lost_packets},
+        {"duplicate_packets", link.now.duplicate_packets},
+        {"timeouts", link.now.timeouts},
+        {"round_trip_us", static_cast<double>(link.now.round_trip_ns) / 1e3},
+        {"least_round_trip_us", static_cast<double>(link.now.least_round_trip_ns) / 1e3},
+        {"window_bytes", link.now.window_bytes},
+        {"bytes_in_flight", link.now.bytes_in_flight},
+        {"measured_bytes_per_s", link.now.bytes_per_second},
+        {"changes", link.now.changes}};
+    if (link.sent_bytes_per_s) object["sent_bytes_per_s"] = *link.sent_bytes_per_s;
+    if (link.received_bytes_per_s) object["received_bytes_per_s"] = *link.received_bytes_per_s;
+    return object;
 }
 
 }  // namespace
@@ -86,6 +111,28 @@ std::vector<ConnectionLinks> links_of_connections(const CountersSnapshot& now,
         list.push_back(std::move(connection));
     }
     return list;
+}
+
+nlohmann::json links_json(const CountersSnapshot& now,
+                          const std::optional<CountersSnapshot>& before) {
+    auto connections = nlohmann::json::array();
+    for (const ConnectionLinks& connection : links_of_connections(now, before)) {
+        auto links = nlohmann::json::array();
+        for (const LinkReport& link : connection.links)
+            links.push_back(link_json(link));
+        connections.push_back({{"vi", connection.vi_slot},
+                               {"device", connection.device},
+                               {"policy", connection.policy},
+                               {"links", std::move(links)}});
+    }
+    auto changes = nlohmann::json::array();
+    for (const LinkChangeSnapshot& change : now.link_changes)
+        changes.push_back({{"unix_ns", change.wall_ns},
+                           {"vi", change.vi_slot},
+                           {"link", change.text},
+                           {"from", link_state_name(change.from)},
+                           {"to", link_state_name(change.to)}});
+    return {{"connections", std::move(connections)}, {"changes", std::move(changes)}};
 }
 
 }  // namespace via::tool

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,5 +31,10 @@ struct ConnectionLinks {
 /// those since the connection began.
 [[nodiscard]] std::vector<ConnectionLinks> links_of_connections(
     const CountersSnapshot& now, const std::optional<CountersSnapshot>& before);
+
+/// The same and the changes, as `via links --json` and the page have them: "connections",
+/// "changes".
+[[nodiscard]] nlohmann::json links_json(const CountersSnapshot& now,
+                                        const std::optional<CountersSnapshot>& before);
 
 }  // namespace via::tool

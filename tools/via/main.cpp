@@ -21,12 +21,14 @@ int main(int argc, char** argv) {
     add_stat_command(app, status);
     add_protocols_command(app, status);
     add_links_command(app, status);
+    add_web_command(app, status);
     add_config_command(app, status);
     add_agent_command(app, status);
     add_demo_command(app, status);
     add_sim_command(app, status);
     add_modes_command(app, status);
     add_tune_command(app, status);
+    add_ablate_command(app, status);
     add_lab_command(app, status);
     add_run_command(app, status);
     add_report_command(app, status);

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -27,19 +28,33 @@ bool wanted(const ka::ProcessStatus& process, const std::string& who) {
 }  // namespace
 
 Result<std::vector<WatchedProcess>> ProcessWatch::look() {
+    agent_.reset();
     if (auto attached = attach(); !attached) return std::move(attached).error();
     auto status = client_->status();
     if (!status) {
         client_.reset();  // another agent may be there next time
         return std::move(status).error();
     }
+    agent_ = std::move(status).value();
     std::vector<WatchedProcess> processes;
-    for (const ka::ProcessStatus& one : status.value().processes) {
-        if (one.pid == getpid() || !wanted(one, who_)) continue;
+    for (const ka::ProcessStatus& one : agent_->processes) {
+        const bool own = one.pid == getpid();
+        if ((own && own_ == OwnProcess::LeftOut) || !wanted(one, who_)) continue;
         WatchedProcess process;
         process.agent = one;
         process.agent.program = printable(one.program);
         read_counters_of(process);
+        if (own) {
+            // It is attached twice: as the one that works, and as the one that looks.
+            if (!process.problem.empty()) continue;
+            const auto same = std::find_if(
+                processes.begin(), processes.end(),
+                [&](const WatchedProcess& other) { return other.agent.pid == one.pid; });
+            if (same != processes.end()) {
+                if (same->agent.regions < one.regions) *same = std::move(process);
+                continue;
+            }
+        }
         processes.push_back(std::move(process));
     }
     before_.clear();

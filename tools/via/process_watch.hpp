@@ -22,13 +22,19 @@ struct WatchedProcess {
     std::string problem;                     ///< why there are no counters
 };
 
+/// Is the process that looks among those it sees? As a user of Viaduct it may want to be.
+enum class OwnProcess : std::uint8_t { LeftOut, Shown };
+
 class ProcessWatch {
   public:
     /// `who`: a process number or a part of a program's name; empty: all.
-    explicit ProcessWatch(std::string who) : who_(std::move(who)) {}
+    explicit ProcessWatch(std::string who, OwnProcess own = OwnProcess::LeftOut)
+        : who_(std::move(who)), own_(own) {}
 
     /// A look at all processes that are wanted. See no_agent() for when none runs.
     [[nodiscard]] base::Result<std::vector<WatchedProcess>> look();
+    /// The agent at the last look; none if that failed.
+    [[nodiscard]] const std::optional<ka::AgentStatus>& agent() const { return agent_; }
     /// After a look: asks a process to choose its links so, if its user may.
     [[nodiscard]] base::Result<void> wish_link_policy(std::int32_t pid,
                                                       const ka::AgentClient::LinkPolicyWish& wish) {
@@ -40,7 +46,9 @@ class ProcessWatch {
     void read_counters_of(WatchedProcess& process);
 
     std::string who_;
+    OwnProcess own_;
     std::unique_ptr<ka::AgentClient> client_;
+    std::optional<ka::AgentStatus> agent_;
     std::map<std::int32_t, CountersSnapshot> before_;
 };
 

@@ -75,25 +75,12 @@ std::string title_of(const TraceOptions& options) {
 }
 
 nlohmann::json trace_to_json(const TraceOptions& options, const Timeline& timeline) {
-    auto resources = nlohmann::json::array();
-    for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane)
-        resources.push_back({{"resource", timeline.lanes[lane].name},
-                             {"host", timeline.lanes[lane].host},
-                             {"busy_us", sim::in_microseconds(timeline.busy(lane))}});
-    auto stages = nlohmann::json::array();
-    for (const TimelineBar& bar : timeline.bars)
-        stages.push_back({{"resource", timeline.lanes[bar.lane].name},
-                          {"stage", bar.label},
-                          {"message", bar.message},
-                          {"begin_us", sim::in_microseconds(bar.begin)},
-                          {"us", sim::in_microseconds(bar.end - bar.begin)}});
-    return {{"machine", options.machine},
-            {"nic", options.nic},
-            {"bytes", options.bytes},
-            {"total_us", sim::in_microseconds(timeline.end())},
-            {"resources", std::move(resources)},
-            {"stages", std::move(stages)},
-            {"results", options.results}};
+    nlohmann::json report = timeline_json(timeline);
+    report.update({{"machine", options.machine},
+                   {"nic", options.nic},
+                   {"bytes", options.bytes},
+                   {"results", options.results}});
+    return report;
 }
 
 std::string draw_stages(const Timeline& timeline) {

@@ -84,6 +84,24 @@ Timeline timeline_of(const sim::Trace& trace) {
     return timeline;
 }
 
+nlohmann::json timeline_json(const Timeline& timeline) {
+    auto resources = nlohmann::json::array();
+    for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane)
+        resources.push_back({{"resource", timeline.lanes[lane].name},
+                             {"host", timeline.lanes[lane].host},
+                             {"busy_us", sim::in_microseconds(timeline.busy(lane))}});
+    auto stages = nlohmann::json::array();
+    for (const TimelineBar& bar : timeline.bars)
+        stages.push_back({{"resource", timeline.lanes[bar.lane].name},
+                          {"stage", bar.label},
+                          {"message", bar.message},
+                          {"begin_us", sim::in_microseconds(bar.begin)},
+                          {"us", sim::in_microseconds(bar.end - bar.begin)}});
+    return {{"total_us", sim::in_microseconds(timeline.end())},
+            {"resources", std::move(resources)},
+            {"stages", std::move(stages)}};
+}
+
 nlohmann::json trace_events(const Timeline& timeline) {
     auto events = nlohmann::json::array();
     std::map<std::string, int> processes;

@@ -37,6 +37,9 @@ struct Timeline {
 /// without a gap, such as the bursts of a transfer, become one.
 [[nodiscard]] Timeline timeline_of(const sim::Trace& trace);
 
+/// "total_us", "resources" with their busy times, "stages": the bars.
+[[nodiscard]] nlohmann::json timeline_json(const Timeline& timeline);
+
 /// In Chrome's format for traces, which Perfetto opens: hosts are processes, resources threads.
 [[nodiscard]] nlohmann::json trace_events(const Timeline& timeline);
 

@@ -17,6 +17,7 @@
 #include <random>
 
 #include "base/aligned_bytes.hpp"
+#include "base/settings.hpp"
 
 namespace via::na::net {
 namespace {
@@ -260,7 +261,8 @@ void UdpPort::set_options() {
     can_join_ = joining_ = set_option(fd, SOL_UDP, UDP_GRO, 1);
     int segment = 0;
     length = sizeof segment;
-    offload_ = ::getsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, &length) == 0;
+    trains_ = base::Settings::get().flag("VIA_NET_TRAINS");
+    offload_ = trains_ && ::getsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, &length) == 0;
 }
 
 base::Result<void> UdpPort::bind(PortRange range) {
@@ -346,6 +348,7 @@ void UdpPort::keep_early(const sockaddr_storage& peer) {
 }
 
 std::uint32_t UdpPort::max_train_bytes() const noexcept {
+    if (!trains_) return max_packet_;
     const std::uint32_t most = most_datagram_bytes(where_.entry.family);
     return offload_ ? most
                     : std::min(most, static_cast<std::uint32_t>(separate_packets) * max_packet_);

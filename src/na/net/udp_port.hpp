@@ -91,6 +91,7 @@ class UdpPort final : public Port {
     std::uint32_t receive_buffer_ = 0;
     std::uint32_t max_packet_ = 0;
     std::uint32_t max_segments_ = 128;
+    bool trains_ = true;  ///< more than one packet to a system call
     bool offload_ = true;
     bool connected_ = false;
     std::optional<SendOutcome> pending_;  ///< what a receive was told and the next send must say

@@ -1,0 +1,185 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every command that the documents show works: commands_test.py SOURCE BUILD FOLDER
+
+The build is installed into a folder, and each document's commands are run there in their order, as
+somebody would type them. RULES says what is run otherwise: until it has shown something, by another test
+(which must name it), or not at all, with the reason. A command that no rule covers is run.
+"""
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+source, build, work = (Path(word) for word in sys.argv[1:4])
+prefix = work / "prefix"
+SECONDS = 120  # for one command
+
+# What begins a command in an indented block; everything else there is a picture or a listing.
+PROGRAMS = r"(?:sudo |[A-Z_]+=\S+ )*(?:\./run|via|viad|mpirun|mpicc|cc|c\+\+|srun|salloc|fi_info|export|apt-get|apt|dpkg|cp|bpftrace|python3|dpkg-buildpackage|\./echo|\./hello|promtool|curl)\b"
+
+LIVE, ELSEWHERE, NOT_RUN = "live", "elsewhere", "not run"
+RULES = [
+    # The tree's own commands are what builds and tests this very build.
+    (r"\./run (build|test|lint|demo|format)", ELSEWHERE, (".ci/run", "./run test")),
+    (r"VIA_FUZZ_SECONDS=\d+ \./run test fuzz", ELSEWHERE, ("run", "fuzz_seconds")),
+    (r"\./run install", ELSEWHERE, ("tests/install/install_test.sh", "cmake --install")),
+    (r"\./run package", ELSEWHERE, ("run", "package")),
+    (r"\./run site", ELSEWHERE, ("docs/site/CMakeLists.txt", "build_site.py")),
+    (r"\./run soak", NOT_RUN, "takes as long as one likes; ./run test runs the same programs for less"),
+    (r"\./run bench", NOT_RUN, "measures for minutes to a quarter of an hour; its parts are in tests/bench"),
+    (r"via (stat|links)( --watch)?( \w+)?$", LIVE, None),
+    (r"via report", ELSEWHERE, ("tests/tools/report_command_test.cpp", "diff")),
+    (r"(sudo )?via web", ELSEWHERE, ("tests/tools/CMakeLists.txt", "web")),
+    (r"via sim reproduce", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "reproduce")),
+    (r"via sim ablate", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "ablate")),
+    (r"via modes", ELSEWHERE, ("tests/tools/modes_command_test.cpp", "modes")),
+    (r"via tune", ELSEWHERE, ("tests/tools/CMakeLists.txt", "tune")),
+    (r"via ablate$", NOT_RUN, "measures for minutes; tests/tools runs it for one mechanism"),
+    (r"(sudo )?via lab demo", ELSEWHERE, ("tests/tools/lab_command_test.cpp", "demo")),
+    (r"via run .*(--hosts|lmp|program\.py|hpcc)", NOT_RUN, "other hosts, or programs that the tests do not install"),
+    (r"via run .*NPopenmpi", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "netpipe")),
+    (r"(srun|salloc|export SLURM_CONF|export (FI_PROVIDER|OMPI_MCA))", NOT_RUN, "a cluster with Slurm"),
+    (r"apt(-get)? ", NOT_RUN, "changes the machine"),
+    (r"cp /usr/share/doc/hpcc", NOT_RUN, "belongs to hpcc"),
+    (r"cc mine\.c", ELSEWHERE, ("tests/install/install_test.sh", "pkg-config")),
+    (r"mpirun ", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "mpirun")),
+]
+
+
+def commands_of(document):
+    """Of blocks marked sh, and the lines of indented blocks that begin with a program."""
+    fence, line = None, ""
+    for text in document.read_text().splitlines():
+        if text.startswith("```"):
+            fence = None if fence is not None else text[3:].strip()
+            continue
+        if fence == "sh" or (fence is None and re.match(r" {4}" + PROGRAMS, text)) or (line and fence is None):
+            line += re.sub(r"\s{2,}#.*$|\s+# .*$", "", text.strip())
+            if line.endswith("\\"):
+                line = line[:-1] + " "
+                continue
+            if line:
+                yield line
+            line = ""
+
+
+def rule_for(command):
+    for pattern, how, what in RULES:
+        if re.match(pattern, command):
+            return how, what
+    return "run", None
+
+
+def environment():
+    names = dict(os.environ)
+    libraries = prefix / os.environ["INSTALL_LIBDIR"]
+    names.update(
+        PATH=f"{prefix}/bin:{names['PATH']}", PKG_CONFIG_PATH=f"{libraries}/pkgconfig", LD_LIBRARY_PATH=str(libraries),
+        VIA_CONFIG="/dev/null", VIA_AGENT_IDLE_SECONDS="2", VIA_AGENT_SOCKET=f"@viaduct/docs-test/{os.getpid()}",
+    )
+    for name in ("VIA_AGENT_PROGRAM", "FI_PROVIDER", "FI_PROVIDER_PATH"):
+        names.pop(name, None)
+    return names
+
+
+def run(command, names, folder):
+    """None, or what went wrong. All that it starts ends with it."""
+    command = re.sub(r"^sudo ", "", command)
+    behind = command.endswith("&")
+    words = f"set -e; {command.rstrip('& ')}"
+    process = subprocess.Popen(["bash", "-c", words], cwd=folder, env=names, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    if behind:
+        return process
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return f"no end within {SECONDS} s"
+    return None if process.returncode == 0 else f"exit code {process.returncode}: {output.decode(errors='replace')[-600:]}"
+
+
+def run_live(command, names, folder):
+    """A command that goes on for ever must have shown something and then end by Ctrl-C."""
+    process = subprocess.Popen(shlex.split(command), cwd=folder, env=names, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    os.set_blocking(process.stdout.fileno(), False)
+    deadline, shown = time.monotonic() + SECONDS, b""
+    while time.monotonic() < deadline and process.poll() is None and not shown:
+        shown = process.stdout.read() or b""
+        time.sleep(0.05)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "does not end by SIGINT"
+    shown += process.stdout.read() or b""
+    if process.returncode not in (0, 130, -signal.SIGINT):
+        return f"exit code {process.returncode}: {shown.decode(errors='replace')[-600:]}"
+    return None if shown else "it showed nothing"
+
+
+def check_elsewhere(what):
+    file, word = what
+    path = source / file
+    return None if path.exists() and word in path.read_text() else f"{file}, which should run it, has no '{word}'"
+
+
+def main():
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], check=True, stdout=subprocess.DEVNULL)
+    folder = work / "folder"  # what the documents take for granted: the examples, and a program for MPI
+    shutil.copytree(source / "examples", folder / "examples")
+    shutil.copytree(source / "contrib", folder / "contrib")
+    shutil.copytree(source / "bindings", folder / "bindings", ignore_dangling_symlinks=True) if (source / "bindings").exists() else None
+    names = environment()
+    subprocess.run(["mpicc", "-o", str(folder / "program"), str(source / "examples/mpi/hello.c")], check=True)
+    documents = [source / "README.md", source / "CONTRIBUTING.md", *sorted(source.glob("docs/*.md")), *sorted(source.glob("docs/man/*.md"))]
+    done, counts, failures = {}, {}, []
+    for document in documents:
+        waiting = []
+        for command in commands_of(document):
+            if command in done:
+                continue
+            how, what = rule_for(command)
+            if how == "run" and re.search(r"\blab\b|--lab", command) and os.geteuid() != 0:
+                how = NOT_RUN
+            started = time.monotonic()
+            if how == "run":
+                problem = run(command, names, folder)
+                if isinstance(problem, subprocess.Popen):
+                    waiting.append((command, problem))
+                    problem = None
+            elif how == LIVE:
+                problem = run_live(command, names, folder)
+            elif how == ELSEWHERE:
+                problem = check_elsewhere(what)
+            else:
+                problem = None
+            done[command] = problem
+            counts[how] = counts.get(how, 0) + 1
+            print(f"{how:9} {time.monotonic() - started:5.1f} s  {document.relative_to(source)}: {command}", flush=True)
+            if problem:
+                failures.append(f"{document.relative_to(source)}: {command}\n    {problem}")
+        for command, process in waiting:  # servers, which have had their client
+            try:
+                if process.wait(SECONDS) != 0:
+                    failures.append(f"{document.relative_to(source)}: {command}\n    exit code {process.returncode}: {process.stdout.read()[-600:]}")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                failures.append(f"{document.relative_to(source)}: {command}\n    no end within {SECONDS} s")
+    print(", ".join(f"{count} {how}" for how, count in sorted(counts.items())))
+    print("\n".join(failures))
+    return bool(failures)
+
+
+sys.exit(main())

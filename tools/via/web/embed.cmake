@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Writes OUTPUT, a source file with the texts of FILES (a list): the page needs no installed data.
+set(source "// Made from the files of the page; do not edit.\n")
+string(APPEND source "#include <array>\n\n#include \"web/page_files.hpp\"\n\n")
+string(APPEND source "namespace via::tool::web {\n\n")
+string(APPEND source "std::span<const PageFile> page_files() {\n")
+string(APPEND source "    static constexpr auto files = std::to_array<PageFile>({\n")
+foreach(file IN LISTS FILES)
+    get_filename_component(name "${file}" NAME)
+    file(READ "${file}" text)
+    string(LENGTH "${text}" length)
+    if(length GREATER 65000)
+        message(FATAL_ERROR "${file} is longer than a text in a source file may be; cut it in two")
+    endif()
+    string(APPEND source "        {\"${name}\", R\"page(${text})page\"},\n")
+endforeach()
+string(APPEND source "    });\n    return files;\n}\n\n}  // namespace via::tool::web\n")
+file(WRITE "${OUTPUT}" "${source}")
