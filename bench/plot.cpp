@@ -25,21 +25,6 @@ std::vector<CurveResult> of_group(const std::vector<CurveResult>& curves, Group 
     return result;
 }
 
-/// Bytes a second of a stream as messages a second. What memory could copy are no messages.
-std::vector<CurveResult> as_messages(const std::vector<CurveResult>& curves) {
-    std::vector<CurveResult> result;
-    for (const CurveResult& curve : curves) {
-        if (curve.quantity != Quantity::BytesPerSecond || curve.label.starts_with("memcpy"))
-            continue;
-        CurveResult& rate = result.emplace_back(curve);
-        rate.quantity = Quantity::MessagesPerSecond;
-        for (CurvePoint& point : rate.points)
-            for (double& value : point.values)
-                value /= static_cast<double>(point.bytes);
-    }
-    return result;
-}
-
 std::string group_words(Group group) {
     switch (group) {
         case Group::InHost:
@@ -73,6 +58,20 @@ std::string gnuplot_quoted(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<CurveResult> as_messages(const std::vector<CurveResult>& curves) {
+    std::vector<CurveResult> result;
+    for (const CurveResult& curve : curves) {
+        if (curve.quantity != Quantity::BytesPerSecond || curve.label.starts_with("memcpy"))
+            continue;
+        CurveResult& rate = result.emplace_back(curve);
+        rate.quantity = Quantity::MessagesPerSecond;
+        for (CurvePoint& point : rate.points)
+            for (double& value : point.values)
+                value /= static_cast<double>(point.bytes);
+    }
+    return result;
+}
 
 std::string plot_data(const std::vector<CurveResult>& curves, Quantity quantity) {
     const auto lines = drawn(curves, quantity);

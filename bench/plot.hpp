@@ -10,6 +10,9 @@
 
 namespace via::bench {
 
+/// Streams as messages a second instead of bytes. What memory could copy are no messages.
+[[nodiscard]] std::vector<CurveResult> as_messages(const std::vector<CurveResult>& curves);
+
 /// Columns for gnuplot: the size, then the median of each curve of that quantity ("?" where it has
 /// none). The first line names them.
 [[nodiscard]] std::string plot_data(const std::vector<CurveResult>& curves, Quantity quantity);
