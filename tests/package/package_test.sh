@@ -20,7 +20,7 @@ fi
 source=$1 packages=$2 roots=$3
 here=$source/tests/package
 root=$roots/test
-tools=(g++ make cmake pkg-config openmpi-bin libopenmpi-dev libfabric-bin man-db)
+tools=(g++ make cmake pkg-config openmpi-bin libopenmpi-dev libfabric-bin man-db python3)
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 unset "${!VIA_@}" "${!FI_@}" "${!OMPI_@}" # the user's own must not help
 
@@ -186,7 +186,7 @@ end_root
 
 begin_root tools "${tools[@]}"
 files_of_root >"$roots/before"
-all=(libvipl1 libvipl-dev libvia-fi viaduct-utils viaduct-doc)
+all=(libvipl1 libvipl-dev libvia-fi viaduct-utils python3-viaduct viaduct-doc)
 step "a Debian with compilers and Open MPI: all packages"
 install_packages "${all[@]}"
 use_tool
@@ -219,6 +219,9 @@ step "an Open MPI program"
 cp "$source"/tests/mpi/{point_to_point.c,check.h} "$root/home/stranger"
 stranger mpicc point_to_point.c -o point_to_point
 says "point_to_point: good" via run -n 2 ./point_to_point
+
+step "a Python program"
+says "both processes counted the same" /usr/bin/python3 /usr/share/doc/python3-viaduct/examples/first_steps.py
 
 step "and without them"
 no_process_left
