@@ -19,7 +19,8 @@ namespace via::bench {
                                       const std::string& data_file, const std::string& image_file,
                                       const std::string& machine);
 
-/// Writes NAME.dat, NAME.gp and NAME.png for latency and bandwidth; returns the images' paths.
+/// Writes NAME.dat, NAME.gp and NAME.png for latency, bandwidth and rate, of other groups than
+/// those inside a host with the group's name in front; returns the images' paths.
 [[nodiscard]] base::Result<std::vector<std::string>> draw_plots(
     const std::vector<CurveResult>& curves, const std::string& folder, const std::string& machine);
 

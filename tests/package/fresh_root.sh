@@ -20,8 +20,8 @@ mapfile -t sources < <(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE)
     awk -v release="$release" '$3 == release || index($3, release "-") == 1' | sort -u)
 mirror=$(printf '%s\n' "${sources[@]}" | awk -v release="$release" '$3 == release { print $2; exit }')
 if [[ -z $mirror ]]; then
-    printf 'apt knows no source of Debian %s here: apt-get update?\n' "$release" >&2
-    exit 1
+    printf 'skipped: apt knows no source of Debian %s here: apt-get update?\n' "$release" >&2
+    exit 77
 fi
 proxy=$(apt-config dump Acquire::http::Proxy | sed -n 's/.*"\(.*\)";/\1/p')
 if [[ -n $proxy ]]; then export http_proxy=$proxy; fi
@@ -34,7 +34,8 @@ if [[ ! -f $folder/bare.complete ]]; then
     debootstrap --variant=minbase --cache-dir="$archives" "$release" "$folder/bare" "$mirror" \
         >"$folder/bare.log" || {
         tail -n 20 "$folder/bare.log" "$folder/bare/debootstrap/debootstrap.log" >&2
-        exit 1
+        printf 'skipped: debootstrap can make no root of Debian %s here\n' "$release" >&2
+        exit 77
     }
     printf '%s\n' "${sources[@]}" >"$folder/bare/etc/apt/sources.list"
     chroot "$folder/bare" useradd --create-home --shell /bin/bash stranger
@@ -56,7 +57,8 @@ if ! install_packages "$@"; then
     chroot "$root" apt-get -q update >"$root.log"
     install_packages "$@" || {
         tail -n 20 "$root.log" >&2
-        exit 1
+        printf 'skipped: what a root needs (%s) can not be had from %s\n' "$*" "$mirror" >&2
+        exit 77
     }
 fi
 umount "$root/proc" "$root/var/cache/apt/archives"
