@@ -102,7 +102,7 @@ py::dict attributes(PythonNic& nic) {
 }  // namespace
 
 void define_nic(py::module_& module) {
-    py::class_<ProtectionTag, TagPointer>(
+    const py::class_<ProtectionTag, TagPointer> tag(
         module, "ProtectionTag",
         "Keeps VIs and memory apart: a VI reaches only memory of its own tag. Made by "
         "Nic.create_tag().");

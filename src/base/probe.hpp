@@ -67,22 +67,22 @@
 /// A device is about to let a message go; it has a message of the peer. All but the last two are
 /// places.
 #define VIA_PROBE_SEND(stream_place, sequence_place, part_place, bytes_number, way_number)      \
-    VIA_PROBE_MESSAGE("send", stream_place, sequence_place, "8", "m"(part_place), bytes_number, \
+    VIA_PROBE_MESSAGE("send", stream_place, sequence_place, "8", "m", part_place, bytes_number, \
                       way_number)
 #define VIA_PROBE_RECEIVE(stream_place, sequence_place, part_place, bytes_number, way_number)      \
-    VIA_PROBE_MESSAGE("receive", stream_place, sequence_place, "8", "m"(part_place), bytes_number, \
+    VIA_PROBE_MESSAGE("receive", stream_place, sequence_place, "8", "m", part_place, bytes_number, \
                       way_number)
 /// The same where the sequence alone numbers messages.
 #define VIA_PROBE_SEND_WHOLE(stream_place, sequence_place, bytes_number, way_number) \
-    VIA_PROBE_MESSAGE("send", stream_place, sequence_place, "4", "nr"(0), bytes_number, way_number)
+    VIA_PROBE_MESSAGE("send", stream_place, sequence_place, "4", "nr", 0, bytes_number, way_number)
 #define VIA_PROBE_RECEIVE_WHOLE(stream_place, sequence_place, bytes_number, way_number)    \
-    VIA_PROBE_MESSAGE("receive", stream_place, sequence_place, "4", "nr"(0), bytes_number, \
+    VIA_PROBE_MESSAGE("receive", stream_place, sequence_place, "4", "nr", 0, bytes_number, \
                       way_number)
-#define VIA_PROBE_MESSAGE(name, stream_place, sequence_place, part_bytes, part, bytes_number, \
-                          way_number)                                                         \
-    VIA_PROBE(name, "8@%[stream] 8@%[sequence] " part_bytes "@%[which] 4@%[bytes] 4@%[way]",  \
-              [stream] "m"(stream_place), [sequence] "m"(sequence_place), [which] part,       \
-              [bytes] "nr"(std::uint32_t{bytes_number}),                                      \
+#define VIA_PROBE_MESSAGE(name, stream_place, sequence_place, part_bytes, part_where, part_value, \
+                          bytes_number, way_number)                                               \
+    VIA_PROBE(name, "8@%[stream] 8@%[sequence] " part_bytes "@%[which] 4@%[bytes] 4@%[way]",      \
+              [stream] "m"(stream_place), [sequence] "m"(sequence_place),                         \
+              [which] part_where(part_value), [bytes] "nr"(std::uint32_t{bytes_number}),          \
               [way] "nr"(static_cast<std::uint32_t>(way_number)))
 
 /// The program can see that a descriptor is done.

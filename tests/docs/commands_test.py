@@ -48,6 +48,8 @@ RULES = [
     (r"apt(-get)? ", NOT_RUN, "changes the machine"),
     (r"cp /usr/share/doc/hpcc", NOT_RUN, "belongs to hpcc"),
     (r"cc mine\.c", ELSEWHERE, ("tests/install/install_test.sh", "pkg-config")),
+    (r"PYTHONPATH=\S+ python3 bindings/python/examples", ELSEWHERE, ("bindings/python/tests/CMakeLists.txt", "first_steps.py")),
+    (r"sudo bpftrace ", ELSEWHERE, ("tests/tracing/bpftrace_test.py", "bpftrace")),
     (r"mpirun ", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "mpirun")),
 ]
 
