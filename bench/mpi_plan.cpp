@@ -235,6 +235,23 @@ void MpiRows::add_fabric() {
 
 }  // namespace
 
+void add_mpi_curves(Plan& plan, const MpiContestants& contestants, bool quick) {
+    const Ways ways(contestants);
+    const std::vector<std::size_t> sizes = quick ? std::vector<std::size_t>{8,
+                                                                            128,
+                                                                            2 * kilobyte,
+                                                                            32 * kilobyte,
+                                                                            512 * kilobyte,
+                                                                            4 * megabyte}
+                                                 : powers_of_two(8, 4 * megabyte);
+    for (const Mpi* mpi : {&ways.via, &ways.vader, &ways.ucx, &contestants.mpich}) {
+        for (Curve curve : {mpi->latency_curve(sizes), mpi->stream_curve(sizes)}) {
+            curve.group = Group::Mpi;
+            plan.curves.push_back(std::move(curve));
+        }
+    }
+}
+
 void add_mpi_rows(PlanBuilder& builder, const MpiContestants& contestants) {
     MpiRows rows(builder, contestants);
     rows.add_messages();

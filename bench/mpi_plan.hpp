@@ -29,4 +29,7 @@ inline constexpr std::string_view mpi_prefix = "mpi-";
 
 void add_mpi_rows(PlanBuilder& builder, const MpiContestants& contestants);
 
+/// Latency and stream against the size, inside a host.
+void add_mpi_curves(Plan& plan, const MpiContestants& contestants, bool quick);
+
 }  // namespace via::bench

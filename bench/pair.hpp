@@ -22,6 +22,8 @@ struct Pair {
     std::vector<double> peer_values;
     std::vector<std::string> failures;
     std::size_t failures_in_a_row = 0;
+    double our_seconds = 0;  ///< that all takes of it took
+    double peer_seconds = 0;
 
     /// Why there is nothing to compare; empty if there is.
     [[nodiscard]] std::string not_measured() const;

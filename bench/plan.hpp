@@ -2,6 +2,7 @@
 // The whole table: its rows, the pairs they need, and the curves of the plots.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,10 +12,18 @@
 
 namespace via::bench {
 
+/// What is looked at once in a run, beside rows and curves.
+struct Scene {
+    std::string title;
+    double seconds = 1;  ///< about how long it takes
+    std::function<void()> play;
+};
+
 struct Plan {
     std::vector<Pair> pairs;
     std::vector<Row> rows;
     std::vector<Curve> curves;
+    std::vector<Scene> scenes;
 };
 
 /// Collects rows; a pair that two rows need is measured once.

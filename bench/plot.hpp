@@ -10,6 +10,9 @@
 
 namespace via::bench {
 
+/// Streams as messages a second instead of bytes. What memory could copy are no messages.
+[[nodiscard]] std::vector<CurveResult> as_messages(const std::vector<CurveResult>& curves);
+
 /// Columns for gnuplot: the size, then the median of each curve of that quantity ("?" where it has
 /// none). The first line names them.
 [[nodiscard]] std::string plot_data(const std::vector<CurveResult>& curves, Quantity quantity);
@@ -19,7 +22,8 @@ namespace via::bench {
                                       const std::string& data_file, const std::string& image_file,
                                       const std::string& machine);
 
-/// Writes NAME.dat, NAME.gp and NAME.png for latency and bandwidth; returns the images' paths.
+/// Writes NAME.dat, NAME.gp and NAME.png for latency, bandwidth and rate, of other groups than
+/// those inside a host with the group's name in front; returns the images' paths.
 [[nodiscard]] base::Result<std::vector<std::string>> draw_plots(
     const std::vector<CurveResult>& curves, const std::string& folder, const std::string& machine);
 

@@ -16,8 +16,10 @@ std::size_t fitting(double seconds, double seconds_each, double least, double mo
 template <class Join>
 Probe joined(std::string label, std::vector<Probe> probes, Join join) {
     Probe result{std::move(label), probes.front().quantity, {}, {}};
+    result.seconds = 0;
     for (const Probe& probe : probes) {
         if (result.missing.empty()) result.missing = probe.missing;
+        result.seconds += probe.seconds;
     }
     result.take = [probes = std::move(probes), join]() -> base::Result<double> {
         auto all = probes.front().take();
@@ -82,6 +84,13 @@ Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
             });
     }
     return curve;
+}
+
+std::vector<std::size_t> powers_of_two(std::size_t first, std::size_t last) {
+    std::vector<std::size_t> sizes;
+    for (std::size_t bytes = first; bytes <= last; bytes *= 2)
+        sizes.push_back(bytes);
+    return sizes;
 }
 
 std::size_t latency_iterations(std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "group.hpp"
 #include "quantity.hpp"
 
 namespace via::bench {
@@ -17,6 +18,7 @@ struct Probe {
     Quantity quantity = Quantity::OneWayMicroseconds;
     std::string missing;  ///< why it can not be taken here and what to install; empty if it can
     std::function<base::Result<double>()> take;
+    double seconds = 0.7;  ///< about how long a take is, until the first one shows it
 };
 
 /// A value for a message size.
@@ -31,6 +33,7 @@ struct Curve {
     Quantity quantity = Quantity::OneWayMicroseconds;
     std::string missing;
     std::vector<std::function<base::Result<std::vector<Point>>()>> steps;
+    Group group = Group::InHost;
 };
 
 /// A stream's message rate as bytes per second.
@@ -47,6 +50,9 @@ struct Curve {
 /// A curve with one run per point.
 [[nodiscard]] Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,
                              const std::function<Probe(std::size_t bytes)>& probe_for);
+
+/// From the first to the last, every one of them.
+[[nodiscard]] std::vector<std::size_t> powers_of_two(std::size_t first, std::size_t last);
 
 /// How often a message is sent in one take: enough for a steady value, in a fraction of a second.
 [[nodiscard]] std::size_t latency_iterations(std::size_t bytes);

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "progress.hpp"
+#include "via/report_file.hpp"
 #include "via/text_table.hpp"
 
 namespace via::bench {
@@ -21,6 +23,11 @@ using tool::TextTable;
 std::string show_limit(const Row& row, double limit) {
     const std::string sign = row.relation == Relation::AtMost ? "≤ " : "≥ ";
     return sign + fmt::format("{:g}", limit);
+}
+
+std::string shown_must(const Row& row) {
+    if (!row.must_text.empty() || !row.must) return row.must_text;
+    return show_limit(row, *row.must);
 }
 
 std::string shown_median(const std::vector<double>& values, Quantity quantity,
@@ -47,8 +54,7 @@ void add_table_row(TextTable& table, const Row& row, const Plan& plan) {
     const std::string peer =
         pair.peer ? shown_median(pair.peer_values, pair.peer->quantity, row.stream_bytes)
                   : std::string();
-    std::string must = row.must_text;
-    if (must.empty() && row.must) must = show_limit(row, *row.must);
+    const std::string must = shown_must(row);
     const std::string aim = row.aim ? show_limit(row, *row.aim) : "";
     const std::string ours = shown_median(pair.our_values, pair.ours.quantity, row.stream_bytes);
     if (judgement.verdict == Verdict::NotMeasured) {
@@ -80,6 +86,8 @@ const char* group_title(Group group) {
             return "measure, two hosts of a lab";
         case Group::Mpi:
             return "measure, MPI programs";
+        case Group::Simulator:
+            return "measure, simulator";
     }
     return "measure";
 }
@@ -102,11 +110,12 @@ json spread_json(const Spread& spread) {
             {"count", spread.count}};
 }
 
-json side_json(const Probe& probe, const std::vector<double>& values) {
+json side_json(const Probe& probe, const std::vector<double>& values, double seconds) {
     return {{"label", probe.label},
             {"unit", unit_of(probe.quantity)},
             {"values", numbers(values)},
-            {"spread", spread_json(spread_of(values))}};
+            {"spread", spread_json(spread_of(values))},
+            {"seconds", seconds}};
 }
 
 std::string_view relation_name(Relation relation) {
@@ -123,27 +132,52 @@ std::string_view relation_name(Relation relation) {
     return "";
 }
 
+/// Of the row's value. What it demands does not say it: rows for information demand nothing.
+std::string_view better_name(const Row& row, const Pair& pair) {
+    if (row.relation == Relation::Between) return "neither";
+    if (row.relation == Relation::Ahead) return "more";
+    return less_is_better(pair.ours.quantity) ? "less" : "more";
+}
+
+/// The unit belongs to a limit of a value that has no peer.
+std::string with_unit(std::string limit, const Row& row, const Pair& pair) {
+    if (limit.empty() || pair.peer || row.relation == Relation::Between || !row.must_text.empty())
+        return limit;
+    return limit + " " + std::string(unit_of(pair.ours.quantity));
+}
+
 json row_json(const Row& row, const Plan& plan) {
     const Judgement judgement = judge(row, plan.pairs);
+    const Pair& deciding = plan.pairs[judgement.deciding];
+    const auto place = std::find(row.pairs.begin(), row.pairs.end(), judgement.deciding);
     json out{{"name", row.name},
              {"group", group_name(row.group)},
              {"title", row.title},
              {"relation", relation_name(row.relation)},
+             {"better", better_name(row, deciding)},
              {"must", row.must ? json(*row.must) : json()},
+             {"must_text", with_unit(shown_must(row), row, deciding)},
              {"aim", row.aim ? json(*row.aim) : json()},
+             {"aim_text", with_unit(row.aim ? show_limit(row, *row.aim) : "", row, deciding)},
+             {"deciding", place - row.pairs.begin()},
              {"verdict", verdict_name(judgement.verdict)},
              {"value", spread_json(judgement.value)}};
     if (row.relation == Relation::Between) out["most"] = row.most;
+    if (row.relation == Relation::Ahead) {
+        out["advantage"] = true;
+        out["ahead"] = judgement.ahead;
+    }
+    if (row.stream_bytes != 0) out["stream_bytes"] = row.stream_bytes;
     if (judgement.verdict == Verdict::Information) out["verdict"] = "information";
     if (!judgement.why.empty()) out["why"] = judgement.why;
     for (const std::size_t index : row.pairs) {
         const Pair& pair = plan.pairs[index];
         json entry{{"name", pair.name},
                    {"title", pair.title},
-                   {"ours", side_json(pair.ours, pair.our_values)},
+                   {"ours", side_json(pair.ours, pair.our_values, pair.our_seconds)},
                    {"failures", pair.failures}};
         if (pair.peer) {
-            entry["peer"] = side_json(*pair.peer, pair.peer_values);
+            entry["peer"] = side_json(*pair.peer, pair.peer_values, pair.peer_seconds);
             entry["ratio"] = spread_json(spread_of(pair.comparison()));
         }
         out["pairs"].push_back(std::move(entry));
@@ -155,10 +189,11 @@ json row_json(const Row& row, const Plan& plan) {
 
 std::string table_text(const Plan& plan, const RunFacts& facts) {
     std::string text = fmt::format(
-        "{} ({} processors), {}, cores {} and {}\n{} repetitions, interleaved, {}; {}\n",
+        "{} ({} processors), {}, cores {} and {}\n{} repetitions, interleaved, {}; {}{}\n",
         facts.machine.processor.empty() ? "unknown processor" : facts.machine.processor,
         facts.machine.processors, facts.machine.kernel, facts.cores.first, facts.cores.second,
-        facts.repetitions.pairs, show_seconds(facts.seconds), facts.machine.time);
+        facts.repetitions.pairs, show_seconds(facts.seconds), facts.machine.time,
+        facts.quick ? "; a quick run: ratios are indications" : "");
     for (const auto& [name, version] : facts.versions) {
         if (!version.empty()) text += fmt::format("{}: {}\n", name, version);
     }
@@ -207,7 +242,8 @@ std::string table_text(const Plan& plan, const RunFacts& facts) {
 }
 
 json results_json(const Plan& plan, const std::vector<CurveResult>& curves, const RunFacts& facts) {
-    json out{{"format", 1},
+    json out{{"schema", tool::report_schema},
+             {"quick", facts.quick},
              {"machine",
               {{"processor", facts.machine.processor},
                {"processors", facts.machine.processors},
@@ -226,8 +262,10 @@ json results_json(const Plan& plan, const std::vector<CurveResult>& curves, cons
     for (const Row& row : plan.rows)
         out["rows"].push_back(row_json(row, plan));
     for (const CurveResult& curve : curves) {
-        json entry{
-            {"label", curve.label}, {"unit", unit_of(curve.quantity)}, {"points", json::array()}};
+        json entry{{"label", curve.label},
+                   {"group", group_name(curve.group)},
+                   {"unit", unit_of(curve.quantity)},
+                   {"points", json::array()}};
         if (!curve.problem.empty()) entry["problem"] = curve.problem;
         for (const CurvePoint& point : curve.points) {
             entry["points"].push_back({{"bytes", point.bytes},

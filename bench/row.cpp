@@ -65,6 +65,8 @@ std::string_view group_name(Group group) {
             return "net";
         case Group::Mpi:
             return "mpi";
+        case Group::Simulator:
+            return "sim";
     }
     return "";
 }

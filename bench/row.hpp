@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "group.hpp"
 #include "pair.hpp"
 
 namespace via::bench {
@@ -18,9 +19,6 @@ enum class Relation {
     Between,  ///< must reach the limit, but not exceed `most`
     Ahead,    ///< every pair's advantage must exceed 1; the row shows the worst
 };
-
-/// What a row belongs to: messages of VIPL in a host or between hosts, or those of MPI.
-enum class Group { InHost, BetweenHosts, Mpi };
 
 struct Row {
     std::string name;
@@ -50,9 +48,6 @@ struct Judgement {
 
 /// By how much ours is better, whatever is better for the quantity: above 1 is ahead.
 [[nodiscard]] std::vector<double> advantages(const Pair& pair);
-
-/// "shm", "net" and "mpi", as the command line calls them.
-[[nodiscard]] std::string_view group_name(Group group);
 
 [[nodiscard]] std::string_view verdict_name(Verdict verdict);
 

@@ -23,11 +23,15 @@ struct CurveResult {
     Quantity quantity = Quantity::OneWayMicroseconds;
     std::vector<CurvePoint> points;
     std::string problem;  ///< first failure; empty if none
+    Group group = Group::InHost;
 };
 
 struct Repetitions {
     std::size_t pairs = 7;
     std::size_t curves = 3;
+    // Of the run; 0: however long it takes.
+    double seconds = 0;       ///< after so long nothing is taken a second time,
+    double last_seconds = 0;  ///< and after so long nothing at all
 };
 
 /// Fills the values of plan.pairs. Nothing new is begun once `stop` says so.

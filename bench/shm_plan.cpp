@@ -192,11 +192,9 @@ void add_shm_rows(PlanBuilder& builder, const Contestants& contestants) {
 }
 
 void add_shm_curves(Plan& plan, const Contestants& with, bool quick) {
-    std::vector<std::size_t> sizes;
-    for (std::size_t bytes = 8; bytes <= 4 * megabyte; bytes *= quick ? 4 : 2)
-        sizes.push_back(bytes);
-    if (sizes.back() != 4 * megabyte) sizes.push_back(4 * megabyte);
-
+    const std::vector<std::size_t> sizes =
+        quick ? std::vector<std::size_t>{8, 128, 2048, 32768, 512 * kilobyte, 4 * megabyte}
+              : powers_of_two(8, 4 * megabyte);
     for (const Memory memory : {Memory::Heap, Memory::Kmem}) {
         const std::string label =
             memory == Memory::Heap ? "via, ordinary memory" : "via, kmem memory";

@@ -16,9 +16,13 @@
 #include "net/net_plan.hpp"
 #include "plot.hpp"
 #include "process.hpp"
+#include "quick_plan.hpp"
 #include "report.hpp"
 #include "runner.hpp"
+#include "scenes.hpp"
 #include "shm_plan.hpp"
+#include "sim_plan.hpp"
+#include "via/report_page.hpp"
 #include "via/supervisor.hpp"
 #include "via/text_table.hpp"
 
@@ -27,8 +31,7 @@ namespace {
 using namespace via;
 using namespace via::bench;
 
-constexpr std::size_t least_repetitions = 7;
-constexpr std::size_t quick_repetitions = 3;
+constexpr Repetitions full_repetitions{7, 3, 0, 0};
 
 struct Options {
     std::string results = "results";
@@ -82,6 +85,7 @@ bool wants(const Options& options, Group group) {
     if (options.rows.empty()) return options.only.empty() || options.only == group_name(group);
     const auto group_of = [](const std::string& row) {
         if (row.starts_with(net_prefix)) return Group::BetweenHosts;
+        if (row.starts_with(sim_prefix)) return Group::Simulator;
         return row.starts_with(mpi_prefix) ? Group::Mpi : Group::InHost;
     };
     return std::any_of(options.rows.begin(), options.rows.end(),
@@ -109,7 +113,8 @@ std::optional<NetLabs> make_labs(std::string& missing) {
 base::Result<Plan> chosen_plan(PlanBuilder& builder, const Options& options) {
     Plan plan = builder.take();
     if (!options.rows.empty()) return only_rows(plan, options.rows);
-    for (const Group group : {Group::InHost, Group::BetweenHosts, Group::Mpi}) {
+    if (options.quick) plan = only_quick(plan);
+    for (const Group group : all_groups) {
         if (options.only == group_name(group)) return only_group(plan, group);
     }
     return plan;
@@ -126,6 +131,7 @@ bool law_holds(const Plan& plan) {
 }
 
 int measure(const Options& options) {
+    const base::Nanoseconds begin = base::monotonic_now();
     auto cores = chosen_cores(options.cpus);
     if (!cores) return complain(cores.error());
     const std::string folder = own_folder();
@@ -157,13 +163,16 @@ int measure(const Options& options) {
     std::optional<NetLabs> labs;
     if (!options.list && (wants(options, Group::BetweenHosts) || wants(options, Group::Mpi)))
         labs = make_labs(no_labs);
+    if (!options.list && !labs && wants(options, Group::BetweenHosts))
+        fmt::print(stderr, "note: nothing is measured between hosts: {}\n", no_labs);
     const Mpi between_hosts =
         mpi_between_hosts(contestants.mpis.front(), "Open MPI over TCP",
                           labs ? labs->fast.get() : nullptr, via_path, tcp_transport(1));
     PlanBuilder builder;
     add_shm_rows(builder, contestants);
-    add_net_rows(builder, {contestants.via, between_hosts, cores.value(), labs ? &*labs : nullptr,
-                           labs ? std::string() : no_labs});
+    const NetContestants hosts{contestants.via, between_hosts, cores.value(),
+                               labs ? &*labs : nullptr, labs ? std::string() : no_labs};
+    add_net_rows(builder, hosts);
     const MpiContestants mpis{contestants.mpis[0],
                               contestants.mpis[1],
                               via_path,
@@ -175,19 +184,31 @@ int measure(const Options& options) {
                               labs ? &*labs : nullptr,
                               labs ? std::string() : no_labs};
     add_mpi_rows(builder, mpis);
+    add_sim_rows(builder, folder);
     auto plan = chosen_plan(builder, options);
     if (!plan) return complain(plan.error());
     if (options.list) {
         list_rows(plan.value());
         return 0;
     }
-    if (!options.no_plots && options.rows.empty() && wants(options, Group::InHost)) {
-        add_shm_curves(plan.value(), contestants, options.quick);
+    nlohmann::json links;
+    nlohmann::json simulator;
+    if (!options.no_plots && options.rows.empty()) {
+        if (wants(options, Group::InHost)) add_shm_curves(plan.value(), contestants, options.quick);
+        if (wants(options, Group::Mpi)) add_mpi_curves(plan.value(), mpis, options.quick);
+        if (wants(options, Group::BetweenHosts)) {
+            add_net_curves(plan.value(), hosts, options.quick);
+            plan.value().scenes.push_back(
+                links_over_time(contestants.via, hosts.missing, options.quick, links));
+        }
+        if (wants(options, Group::Simulator)) {
+            plan.value().scenes.push_back(papers_beside_simulator(
+                contestants.via, (results / "simulator").string(), simulator));
+        }
     }
-    facts.repetitions.pairs = options.repetitions != 0 ? options.repetitions
-                              : options.quick          ? quick_repetitions
-                                                       : least_repetitions;
-    facts.repetitions.curves = options.quick ? 1 : 3;
+    facts.quick = options.quick;
+    facts.repetitions = options.quick ? quick_repetitions : full_repetitions;
+    if (options.repetitions != 0) facts.repetitions.pairs = options.repetitions;
     facts.versions = {{"via", contestants.via.version()}, {"UCX", contestants.ucx.version()}};
     for (const Mpi& mpi : contestants.mpis)
         facts.versions.emplace_back(mpi.name(), mpi.version());
@@ -199,7 +220,6 @@ int measure(const Options& options) {
             facts.machine.load);
     }
 
-    const base::Nanoseconds begin = base::monotonic_now();
     const auto curves = run_plan(plan.value(), facts.repetitions,
                                  [] { return tool::SignalGuard::signal_received() != 0; });
     contestants.via.stop_agent();
@@ -211,14 +231,22 @@ int measure(const Options& options) {
 
     const std::string text = table_text(plan.value(), facts);
     fmt::print("{}", text);
-    const auto document = results_json(plan.value(), curves, facts);
+    auto document = results_json(plan.value(), curves, facts);
+    if (!links.is_null()) document["links"] = std::move(links);
+    if (!simulator.is_null()) document["simulator"] = std::move(simulator);
+    // Other programs' last words may be in any encoding.
+    const std::string json_text =
+        document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+    // What the page shows is what the file says.
+    const auto report = tool::parse_report_text(json_text);
+    if (!report) return complain(report.error());
     for (const auto& [name, content] :
-         {std::pair{"bench.json", document.dump(1) + "\n"}, std::pair{"table.txt", text}}) {
+         {std::pair{"bench.json", json_text + "\n"}, std::pair{"table.txt", text},
+          std::pair{"report.html", tool::report_page(report.value())}}) {
         if (auto written = write_file((results / name).string(), content); !written) {
             return complain(written.error());
         }
     }
-    fmt::print("results: {}\n", (results / "bench.json").string());
     for (const CurveResult& curve : curves) {
         if (!curve.problem.empty()) {
             fmt::print("plots: {} not measured: {}\n", curve.label, curve.problem);
@@ -230,6 +258,10 @@ int measure(const Options& options) {
     } else {
         fmt::print("{}\n", images.error().sentence);
     }
+    const tool::ReportCount count = tool::count_rows(report.value());
+    fmt::print("{} of {} demands pass, {} missed, {} not measured\nresults: {}\nreport:  {}\n",
+               count.passed, count.demands, count.missed, count.not_measured,
+               (results / "bench.json").string(), (results / "report.html").string());
     return options.check && !law_holds(plan.value()) ? 1 : 0;
 }
 
@@ -241,14 +273,17 @@ int main(int argc, char** argv) {
         "Measures Viaduct beside UCX, Open MPI, MPICH, libfabric, plain sockets and the bare "
         "machine.",
         "viabench");
-    app.add_option("--results", options.results, "folder for JSON, table and plots")
+    app.add_option("--results", options.results, "folder for the page, JSON, table and plots")
         ->capture_default_str();
     app.add_option("--row", options.rows, "only this row (repeatable; no plots then)");
-    app.add_option("--only", options.only,
-                   "only rows inside a host (shm), between hosts of a lab (net) or of MPI (mpi)")
-        ->check(CLI::IsMember({"shm", "net", "mpi"}));
+    app.add_option(
+           "--only", options.only,
+           "only rows inside a host (shm), between hosts of a lab (net), of MPI (mpi) or of "
+           "the simulator (sim)")
+        ->check(CLI::IsMember({"shm", "net", "mpi", "sim"}));
     app.add_flag("--list", options.list, "print the names of all rows and stop");
-    app.add_flag("--quick", options.quick, "fewer repetitions and sizes, for a first look");
+    app.add_flag("--quick", options.quick,
+                 "fewer rows, repetitions and sizes: a first look in under five minutes");
     app.add_option("--repetitions", options.repetitions, "how often each value is taken (7)")
         ->check(CLI::Range(1, 1000));
     app.add_flag("--no-plots", options.no_plots, "measure the table only");

@@ -185,6 +185,32 @@ void add_share(NetRows& rows, const NetContestants& with, const lab::Lab* equal)
 
 }  // namespace
 
+void add_net_curves(Plan& plan, const NetContestants& with, bool quick) {
+    const lab::Lab* const fast = with.labs != nullptr ? with.labs->fast.get() : nullptr;
+    NetPlace place;
+    place.lab = fast;
+    place.cores = with.cores;
+    const std::vector<std::size_t> sizes =
+        quick
+            ? std::vector<std::size_t>{8, 512, 32 * kilobyte, megabyte}
+            : std::vector<std::size_t>{
+                  8, 64, 512, 4 * kilobyte, 16 * kilobyte, 64 * kilobyte, 256 * kilobyte, megabyte};
+    const auto add = [&](const char* label, const std::function<Probe(std::size_t)>& probe) {
+        Curve curve = curve_of(label, sizes, probe);
+        curve.group = Group::BetweenHosts;
+        if (!with.missing.empty()) curve.missing = with.missing;
+        plan.curves.push_back(std::move(curve));
+    };
+    const auto form = [fast](std::size_t bytes) {
+        return NetForm{.lab = fast, .bytes = bytes, .links = "link0"};
+    };
+    add("via", [&](std::size_t bytes) { return via_net_latency(with.via, form(bytes)); });
+    add("via", [&](std::size_t bytes) { return via_net_stream(with.via, form(bytes)); });
+    add("plain TCP", [&](std::size_t bytes) { return bare_tcp_latency(place, bytes); });
+    add("plain TCP, cubic",
+        [&](std::size_t bytes) { return bare_tcp_stream(place, bytes, 1, "cubic"); });
+}
+
 void add_net_rows(PlanBuilder& builder, const NetContestants& with) {
     static const NetLabs none;
     const NetLabs& labs = with.labs != nullptr ? *with.labs : none;

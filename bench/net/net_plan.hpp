@@ -24,4 +24,7 @@ inline constexpr std::string_view net_prefix = "net-";
 
 void add_net_rows(PlanBuilder& builder, const NetContestants& contestants);
 
+/// Latency and stream against the size, on one link as fast as the machine.
+void add_net_curves(Plan& plan, const NetContestants& contestants, bool quick);
+
 }  // namespace via::bench

@@ -222,7 +222,9 @@ Result<std::string> agent_program() {
     return Result<std::string>(
         Code::NotFound,
         "the program viad was found neither beside this program or library nor as " +
-            std::string(VIA_INSTALLED_AGENT) + " nor in PATH; set VIA_AGENT_PROGRAM to its path");
+            std::string(VIA_INSTALLED_AGENT) +
+            " nor in PATH; install it (Debian's package is "
+            "viaduct-utils) or set VIA_AGENT_PROGRAM to its path");
 }
 
 Result<AgentConnection> find_agent() {

@@ -9,6 +9,7 @@
 
 #include <sched.h>
 
+#include "base/probe.hpp"
 #include "ua/completion_queue.hpp"
 #include "ua/virtual_interface.hpp"
 
@@ -92,6 +93,7 @@ inline bool VirtualInterface::send_at_once(VIP_DESCRIPTOR* descriptor, std::uint
                    send.segment.Length);
     __atomic_store_n(&descriptor->CS.Status, na::status_op_send | na::status_done,
                      __ATOMIC_RELEASE);
+    VIA_PROBE_COMPLETE(handle, descriptor);
     if (send_cq_ != nullptr &&
         !send_cq_->reserve_and_push(handle.load(std::memory_order_relaxed), false)) [[unlikely]]
         raise_lost_completion();
@@ -121,6 +123,7 @@ inline PostOutcome VirtualInterface::post_send(std::uint64_t expected, VIP_DESCR
                                                std::uint32_t memory_handle) {
     if (descriptor == nullptr || !is_aligned(descriptor)) [[unlikely]]
         return PostOutcome::BadDescriptor;
+    VIA_PROBE_POST(expected, descriptor, 0);
     const base::BiasedGuard guard(lock_);
     if (!is(expected)) [[unlikely]]
         return PostOutcome::StaleHandle;
@@ -159,6 +162,7 @@ inline PostOutcome VirtualInterface::post_receive(std::uint64_t expected,
                                                   std::uint32_t memory_handle) {
     if (descriptor == nullptr || !is_aligned(descriptor)) [[unlikely]]
         return PostOutcome::BadDescriptor;
+    VIA_PROBE_POST(expected, descriptor, 1);
     const base::BiasedGuard guard(lock_);
     if (!is(expected)) [[unlikely]]
         return PostOutcome::StaleHandle;
@@ -229,10 +233,12 @@ inline bool VirtualInterface::take_plain_receive(VIP_DESCRIPTOR*& descriptor) {
     if (region == nullptr || !region->contains(entry.cookie, sizeof(VIP_CONTROL_SEGMENT)) ||
         (entry.status & na::status_error_mask) != 0) [[unlikely]]
         return false;
-    descriptor = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
-    descriptor->CS.Length = entry.length;
-    if ((entry.status & na::status_immediate) != 0) descriptor->CS.ImmediateData = entry.immediate;
-    __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
+    auto* const done = reinterpret_cast<VIP_DESCRIPTOR*>(entry.cookie);
+    descriptor = done;
+    done->CS.Length = entry.length;
+    if ((entry.status & na::status_immediate) != 0) done->CS.ImmediateData = entry.immediate;
+    __atomic_store_n(&done->CS.Status, entry.status, __ATOMIC_RELEASE);
+    VIA_PROBE_COMPLETE(handle, done);
     work.harvest_and_reap();
     if (queues_->send.harvestable() || work.harvestable()) settle();
     return true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/counters.hpp"
+#include "base/probe.hpp"
 #include "base/settings.hpp"
 #include "base/undo.hpp"
 #include "ua/hot_path.hpp"
@@ -268,6 +269,7 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
 
 /// Tells the NIC agent of what was posted.
 void VirtualInterface::start_sends() {
+    VIA_PROBE_DOORBELL(handle, 0);
     carrier_->ring_send();
     settle();
     const na::WorkQueue& work = queues_->send;
@@ -446,6 +448,7 @@ void VirtualInterface::harvest(Queue which) {
             if ((entry.status & na::status_immediate) != 0)
                 descriptor->CS.ImmediateData = entry.immediate;
             __atomic_store_n(&descriptor->CS.Status, entry.status, __ATOMIC_RELEASE);
+            VIA_PROBE_COMPLETE(handle, descriptor);
         } else {
             raise_lost_descriptor(descriptor);
         }

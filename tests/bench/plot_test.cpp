@@ -35,6 +35,21 @@ TEST(PlotScript, NamesDataImageAndCurves) {
     EXPECT_NE(stream.find("(column(2)/1e9) title \"memcpy\""), std::string::npos);
 }
 
+TEST(PlotRates, AreStreamsByTheirMessages) {
+    const std::vector<CurveResult> rates =
+        as_messages({{"via", Quantity::BytesPerSecond, {{8, {80, 160}}}, "", Group::Mpi},
+                     {"memcpy by one core", Quantity::BytesPerSecond, {{8, {80}}}, ""},
+                     {"via", Quantity::OneWayMicroseconds, {{8, {1}}}, ""}});
+    ASSERT_EQ(rates.size(), 1U);
+    EXPECT_EQ(rates[0].quantity, Quantity::MessagesPerSecond);
+    EXPECT_EQ(rates[0].points.at(0).values, (std::vector<double>{10, 20}));
+    const std::string script =
+        plot_script(rates, Quantity::MessagesPerSecond, "d.dat", "o.png", "machine");
+    EXPECT_NE(script.find("Messages of a stream of MPI inside a host: machine"), std::string::npos)
+        << script;
+    EXPECT_NE(script.find("(column(2)/1e6) title \"via\""), std::string::npos);
+}
+
 TEST(PlotScript, IsEmptyWithoutCurves) {
     EXPECT_EQ(plot_script({}, Quantity::OneWayMicroseconds, "d", "o", "m"), "");
 }

@@ -34,6 +34,7 @@ RULES = [
     (r"\./run soak", NOT_RUN, "takes as long as one likes; ./run test runs the same programs for less"),
     (r"\./run bench", NOT_RUN, "measures for minutes to a quarter of an hour; its parts are in tests/bench"),
     (r"via (stat|links)( --watch)?( \w+)?$", LIVE, None),
+    (r"via report", ELSEWHERE, ("tests/tools/report_command_test.cpp", "diff")),
     (r"(sudo )?via web", ELSEWHERE, ("tests/tools/CMakeLists.txt", "web")),
     (r"via sim reproduce", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "reproduce")),
     (r"via sim ablate", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "ablate")),
@@ -47,6 +48,8 @@ RULES = [
     (r"apt(-get)? ", NOT_RUN, "changes the machine"),
     (r"cp /usr/share/doc/hpcc", NOT_RUN, "belongs to hpcc"),
     (r"cc mine\.c", ELSEWHERE, ("tests/install/install_test.sh", "pkg-config")),
+    (r"PYTHONPATH=\S+ python3 bindings/python/examples", ELSEWHERE, ("bindings/python/tests/CMakeLists.txt", "first_steps.py")),
+    (r"sudo bpftrace ", ELSEWHERE, ("tests/tracing/bpftrace_test.py", "bpftrace")),
     (r"mpirun ", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "mpirun")),
 ]
 

@@ -35,6 +35,7 @@ void add_run_command(CLI::App& app, int& status);
 void add_ablate_command(CLI::App& app, int& status);
 void add_web_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
 void add_completion_command(CLI::App& app, int& status);
 void add_version_command(CLI::App& app, int& status);
 

@@ -68,17 +68,38 @@ void Drawing::line(double x0, double y0, double x1, double y1, std::string colou
     lines_.push_back({x0, y0, x1, y1, std::move(colour)});
 }
 
+void Drawing::curve(std::vector<Spot> spots, std::string colour, double width, std::string dashes) {
+    curves_.push_back({std::move(spots), std::move(colour), width, std::move(dashes)});
+}
+
+void Drawing::dot(double x, double y, double radius, std::string colour, std::string hint) {
+    dots_.push_back({x, y, radius, std::move(colour), std::move(hint)});
+}
+
 void Drawing::words(double x, double y, std::string text, Anchor anchor, double size) {
     words_.push_back({x, y, std::move(text), anchor, size});
 }
 
 std::string Drawing::svg() const {
-    std::string text = fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
-        "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"sans-serif\">\n"
-        "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        width_, height_);
+    return fmt::format(
+               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
+               "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"sans-serif\">\n"
+               "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+               width_, height_) +
+           shapes() + "</svg>\n";
+}
+
+std::string Drawing::svg_in_page(const std::string& title) const {
+    return fmt::format(
+               "<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" font-family=\"sans-serif\" "
+               "fill=\"currentColor\"><title>{}</title>\n",
+               width_, height_, xml_escaped(title)) +
+           shapes() + "</svg>\n";
+}
+
+std::string Drawing::shapes() const {
+    std::string text;
     for (const Line& line : lines_)
         text += fmt::format(
             "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n",
@@ -88,11 +109,26 @@ std::string Drawing::svg() const {
             "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\" "
             "fill-opacity=\"{:g}\"/>\n",
             box.x, box.y, box.width, box.height, box.colour, box.strength);
+    for (const Curve& curve : curves_) {
+        text += "<polyline points=\"";
+        for (const Spot& spot : curve.spots)
+            text += fmt::format("{:.1f},{:.1f} ", spot.x, spot.y);
+        text += fmt::format("\" fill=\"none\" stroke=\"{}\" stroke-width=\"{:g}\"", curve.colour,
+                            curve.width);
+        if (!curve.dashes.empty()) text += fmt::format(" stroke-dasharray=\"{}\"", curve.dashes);
+        text += "/>\n";
+    }
+    for (const Dot& dot : dots_) {
+        text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\" fill=\"{}\"", dot.x,
+                            dot.y, dot.radius, dot.colour);
+        text +=
+            dot.hint.empty() ? "/>\n" : "><title>" + xml_escaped(dot.hint) + "</title></circle>\n";
+    }
     for (const Words& words : words_)
         text += fmt::format(
             "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\">{}</text>\n",
             words.x, words.y, words.size, svg_name(words.anchor), xml_escaped(words.text));
-    return text + "</svg>\n";
+    return text;
 }
 
 std::string Drawing::gnuplot_script(const std::string& png_path) const {
@@ -112,6 +148,21 @@ std::string Drawing::gnuplot_script(const std::string& png_path) const {
             "set object rectangle from {:.2f},{:.1f} to {:.2f},{:.1f} front fc rgb \"{}\" "
             "fs transparent solid {:g} noborder\n",
             box.x, box.y, box.x + box.width, box.y + box.height, box.colour, box.strength);
+    for (const Curve& curve : curves_) {
+        for (std::size_t next = 1; next < curve.spots.size(); ++next) {
+            const Spot& from = curve.spots[next - 1];
+            const Spot& to = curve.spots[next];
+            script += fmt::format(
+                "set arrow from {:.1f},{:.1f} to {:.1f},{:.1f} nohead front lw {:g} lc rgb "
+                "\"{}\"{}\n",
+                from.x, from.y, to.x, to.y, curve.width, curve.colour,
+                curve.dashes.empty() ? "" : " dashtype 2");
+        }
+    }
+    for (const Dot& dot : dots_)
+        script += fmt::format(
+            "set object circle at {:.1f},{:.1f} size {:g} front fc rgb \"{}\" fs solid noborder\n",
+            dot.x, dot.y, dot.radius, dot.colour);
     // gnuplot sets words around their middle, and counts a point as more than a pixel.
     for (const Words& words : words_)
         script += fmt::format("set label {} at {:.1f},{:.1f} {} front font \"sans,{:.1f}\"\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A picture of boxes, lines and words, measured in points from the upper left corner. It is written
-// as SVG by itself and as PNG by gnuplot, and looks the same.
+// A picture of boxes, lines, curves and words, measured in points from the upper left corner. It is
+// written as SVG by itself and as PNG by gnuplot, and looks the same.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,11 @@ namespace via::tool {
 
 enum class Anchor : std::uint8_t { Start, Middle, End };
 
+struct Spot {
+    double x = 0;
+    double y = 0;
+};
+
 class Drawing {
   public:
     Drawing(double width, double height) : width_(width), height_(height) {}
@@ -19,10 +24,18 @@ class Drawing {
     void box(double x, double y, double width, double height, std::string colour,
              double strength = 1);
     void line(double x0, double y0, double x1, double y1, std::string colour);
+    /// Dashes: lengths of strokes and gaps, such as "6 3"; empty: none.
+    void curve(std::vector<Spot> spots, std::string colour, double width, std::string dashes = {});
+    /// Who points at it in a page reads the hint.
+    void dot(double x, double y, double radius, std::string colour, std::string hint = {});
     /// The words stand on the line at `y`.
     void words(double x, double y, std::string text, Anchor anchor, double size);
 
     [[nodiscard]] std::string svg() const;
+    /// To stand in a page: no background, words in the page's colour, as wide as there is room.
+    /// There colours may also be what the page's style defines, such as "var(--ink)". The title is
+    /// for who can not see it.
+    [[nodiscard]] std::string svg_in_page(const std::string& title) const;
     [[nodiscard]] std::string gnuplot_script(const std::string& png_path) const;
 
   private:
@@ -41,10 +54,25 @@ class Drawing {
         Anchor anchor;
         double size;
     };
+    struct Curve {
+        std::vector<Spot> spots;
+        std::string colour;
+        double width;
+        std::string dashes;
+    };
+    struct Dot {
+        double x, y, radius;
+        std::string colour;
+        std::string hint;
+    };
+    [[nodiscard]] std::string shapes() const;
+
     double width_;
     double height_;
     std::vector<Box> boxes_;
     std::vector<Line> lines_;
+    std::vector<Curve> curves_;
+    std::vector<Dot> dots_;
     std::vector<Words> words_;
 };
 

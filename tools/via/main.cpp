@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
     add_ablate_command(app, status);
     add_lab_command(app, status);
     add_run_command(app, status);
+    add_report_command(app, status);
     add_completion_command(app, status);
     add_version_command(app, status);
     try {

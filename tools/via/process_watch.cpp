@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -37,11 +38,23 @@ Result<std::vector<WatchedProcess>> ProcessWatch::look() {
     agent_ = std::move(status).value();
     std::vector<WatchedProcess> processes;
     for (const ka::ProcessStatus& one : agent_->processes) {
-        if (one.pid == getpid() || !wanted(one, who_)) continue;
+        const bool own = one.pid == getpid();
+        if ((own && own_ == OwnProcess::LeftOut) || !wanted(one, who_)) continue;
         WatchedProcess process;
         process.agent = one;
         process.agent.program = printable(one.program);
         read_counters_of(process);
+        if (own) {
+            // It is attached twice: as the one that works, and as the one that looks.
+            if (!process.problem.empty()) continue;
+            const auto same = std::find_if(
+                processes.begin(), processes.end(),
+                [&](const WatchedProcess& other) { return other.agent.pid == one.pid; });
+            if (same != processes.end()) {
+                if (same->agent.regions < one.regions) *same = std::move(process);
+                continue;
+            }
+        }
         processes.push_back(std::move(process));
     }
     before_.clear();

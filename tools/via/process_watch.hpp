@@ -22,10 +22,14 @@ struct WatchedProcess {
     std::string problem;                     ///< why there are no counters
 };
 
+/// Is the process that looks among those it sees? As a user of Viaduct it may want to be.
+enum class OwnProcess : std::uint8_t { LeftOut, Shown };
+
 class ProcessWatch {
   public:
     /// `who`: a process number or a part of a program's name; empty: all.
-    explicit ProcessWatch(std::string who) : who_(std::move(who)) {}
+    explicit ProcessWatch(std::string who, OwnProcess own = OwnProcess::LeftOut)
+        : who_(std::move(who)), own_(own) {}
 
     /// A look at all processes that are wanted. See no_agent() for when none runs.
     [[nodiscard]] base::Result<std::vector<WatchedProcess>> look();
@@ -42,6 +46,7 @@ class ProcessWatch {
     void read_counters_of(WatchedProcess& process);
 
     std::string who_;
+    OwnProcess own_;
     std::unique_ptr<ka::AgentClient> client_;
     std::optional<ka::AgentStatus> agent_;
     std::map<std::int32_t, CountersSnapshot> before_;

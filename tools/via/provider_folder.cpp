@@ -43,8 +43,8 @@ base::Result<std::string> find_provider_folder() {
     }
     return {base::Code::NotFound,
             fmt::format("libvia-fi.so, the provider for libfabric, is not where this program looks "
-                        "for it ({}/../lib and FI_PROVIDER_PATH); was Viaduct built with libfabric "
-                        "(Debian: libfabric-dev)?",
+                        "for it ({}/../lib and FI_PROVIDER_PATH); Debian's package is libvia-fi, a "
+                        "build of one's own has it where libfabric-dev is installed",
                         own.string())};
 }
 

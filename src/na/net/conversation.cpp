@@ -30,7 +30,7 @@ Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::Tr
                            std::vector<LinkEnd> links, base::Nanoseconds cork,
                            base::Nanoseconds now)
     : links_(std::move(links)),
-      session_(queues, rmmt),
+      session_(queues, rmmt, {terms.remote_token, terms.local_token}),
       transport_(session_, *this, terms, now),
       now_(now),
       cork_(cork) {

@@ -79,7 +79,13 @@ class Session final : public links::StreamClient {
     static constexpr std::size_t most_reads = 16;
     static constexpr std::size_t most_served_reads = 64;
 
-    Session(QueuePair& queues, ka::RmmtView rmmt);
+    /// What tracers know the two directions by, the same at both ends.
+    struct Streams {
+        std::uint64_t outgoing = 0;
+        std::uint64_t incoming = 0;
+    };
+
+    Session(QueuePair& queues, ka::RmmtView rmmt, const Streams& streams = {0, 0});
 
     /// There are new chains in the send queue: takes as many as may be under way.
     void take_sends();
@@ -229,6 +235,7 @@ class Session final : public links::StreamClient {
 
     QueuePair* queues_;
     ka::RmmtView rmmt_;
+    const Streams streams_;
     ka::CachedRegion send_cache_;
     ka::CachedRegion receive_cache_;
 

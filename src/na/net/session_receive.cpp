@@ -7,6 +7,7 @@
 #include "base/counters.hpp"
 #include "base/device_copy.hpp"
 #include "base/log.hpp"
+#include "base/probe.hpp"
 #include "na/net/session.hpp"
 
 namespace via::na::net {
@@ -163,6 +164,7 @@ bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte
                    frame.immediate);
     ++receives_taken_;
     ++receives_delivered_;
+    VIA_PROBE_RECEIVE_WHOLE(streams_.incoming, delivered_, frame.total, base::DataPath::Packet);
     queues_->counters->received_messages[static_cast<std::size_t>(base::DataPath::Packet)].add();
     queues_->counters->received_bytes.add(frame.total);
     news_ = true;
@@ -349,6 +351,7 @@ void Session::deliver_send(const Incoming& incoming) {
     }
     if (incoming.has_immediate) status |= status_immediate;
     queues_->receive.complete(receive.entry, status, bytes, incoming.immediate);
+    VIA_PROBE_RECEIVE_WHOLE(streams_.incoming, delivered_, bytes, base::DataPath::Packet);
     queues_->counters->received_messages[static_cast<std::size_t>(base::DataPath::Packet)].add();
     queues_->counters->received_bytes.add(bytes);
     if ((status & status_error_mask) != 0) fail(status_remote_descriptor);
@@ -390,6 +393,7 @@ void Session::deliver_write(Incoming& incoming) {
     queues_->receive.complete(receive.entry,
                               status_immediate | (incoming.refused ? status_rdma_protection : 0),
                               incoming.refused ? 0 : incoming.total, incoming.immediate);
+    VIA_PROBE_RECEIVE_WHOLE(streams_.incoming, delivered_, incoming.total, base::DataPath::Packet);
     if (incoming.refused) fail(status_rdma_protection);
 }
 

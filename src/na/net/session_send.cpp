@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/device_copy.hpp"
+#include "base/probe.hpp"
 #include "na/net/session.hpp"
 
 namespace via::na::net {
@@ -21,7 +22,8 @@ std::uint64_t weight(std::uint32_t bytes) noexcept {
 
 }  // namespace
 
-Session::Session(QueuePair& queues, ka::RmmtView rmmt) : queues_(&queues), rmmt_(rmmt) {}
+Session::Session(QueuePair& queues, ka::RmmtView rmmt, const Streams& streams)
+    : queues_(&queues), rmmt_(rmmt), streams_(streams) {}
 
 bool Session::unfinished() const noexcept {
     return !operations_.empty() || !reads_.empty() ||
@@ -103,6 +105,9 @@ void Session::take_sends() {
         }
         if (op.type == wire::FrameType::Send || (op.has_immediate && !reads))
             op.receive = receives_used_++;
+        if (!reads)
+            VIA_PROBE_SEND_WHOLE(streams_.outgoing, next_operation_, head.length,
+                                 base::DataPath::Packet);
         added(op);
     }
 }

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "base/copy_small.hpp"
+#include "base/counters.hpp"
 #include "base/cpu.hpp"
+#include "base/probe.hpp"
 #include "na/shm/frame.hpp"
 
 namespace via::na::shm {
@@ -100,13 +102,14 @@ class ChannelWriter {
     /// More of the byte ring has only a connection that streams: there may be many others.
     static constexpr std::uint32_t ring_bytes_of_all = 128 * 1024;
 
-    explicit ChannelWriter(const Direction& direction)
+    explicit ChannelWriter(const Direction& direction, std::uint64_t stream = 0)
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
           current_(&direction.lines[0].cells[0]),
           ring_limit_(direction.geometry.ring_bytes()),
           ring_end_(std::min(ring_limit_, first_ring_bytes)),
-          chunk_lines_(std::size_t{direction.geometry.frame_lines} * line_cells) {}
+          chunk_lines_(std::size_t{direction.geometry.frame_lines} * line_cells),
+          stream_(stream) {}
 
     /// Is there room for a frame of `payload_bytes` (at most max_inline_bytes)? Then publish() must
     /// follow before the next reserve().
@@ -175,12 +178,15 @@ class ChannelWriter {
     }
 
     /// The commonest frame of all: a headed one with a word and 1 to 15 bytes in two cells. False:
-    /// there is no room for two cells here, or they would leave one.
+    /// there is no room for two cells here, or they would leave one. `before` is called only if it
+    /// will be published.
+    template <class Before>
     [[nodiscard]] bool publish_short_headed(std::uint64_t head, std::uint64_t low,
                                             std::uint64_t high, std::uint32_t payload_bytes,
-                                            std::uint32_t note) noexcept {
+                                            std::uint32_t note, Before before) noexcept {
         if (cell_ % 2 != 0 || (cell_ == 0 && !line_free(line_))) [[unlikely]]
             return false;
+        before();
         std::atomic_thread_fence(std::memory_order_release);
         Cell* cell = current_;
         const std::uint64_t lap = lap_ ? lap_bit : 0;
@@ -223,6 +229,15 @@ class ChannelWriter {
         return std::min({ring_limit_ / 4, ring_bytes_of_all / 4, max_chunk_bytes});
     }
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
+    /// For tracers, before a frame is published that is a message, or its beginning, or tells of
+    /// one. The reader will be at the same line, and at a cell that has the same place in it.
+    [[gnu::always_inline]] void probe_send([[maybe_unused]] std::uint32_t bytes,
+                                           [[maybe_unused]] base::DataPath way) const noexcept {
+        VIA_PROBE_SEND(stream_, line_, current_, bytes, way);
+    }
+    [[gnu::always_inline]] void probe_doorbell([[maybe_unused]] std::uint32_t whom) const noexcept {
+        VIA_PROBE_DOORBELL(stream_, whom);
+    }
     /// For a writer of many frames: the receiver had the line after this one a lap ago. It comes
     /// while this one is filled, or stores would wait for it.
     void fetch_next_line() const noexcept {
@@ -330,17 +345,19 @@ class ChannelWriter {
     std::uint64_t chunks_ = 0;
     std::uint64_t chunks_consumed_ = 0;
     std::vector<std::uint16_t> chunk_lines_;  ///< where the chunks under way begin
+    std::uint64_t stream_;                    ///< what tracers know it by, as of the reader
 };
 
 /// The consumer's end. What it reads can be overwritten by the peer at any time: headers are
 /// taken once and checked, payloads copied once.
 class ChannelReader {
   public:
-    explicit ChannelReader(const Direction& direction) noexcept
+    explicit ChannelReader(const Direction& direction, std::uint64_t stream = 0) noexcept
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
           current_(&direction.lines[0].cells[0]),
-          ring_bytes_(direction.geometry.ring_bytes()) {}
+          ring_bytes_(direction.geometry.ring_bytes()),
+          stream_(stream) {}
 
     enum class Look { Nothing, Frame, Nonsense };
 
@@ -501,6 +518,21 @@ class ChannelReader {
     }
 
     [[nodiscard]] DirectionControl& control() noexcept { return *direction_.control; }
+    /// For tracers, before advance() leaves the frame in which a message came.
+    [[gnu::always_inline]] void probe_receive([[maybe_unused]] std::uint32_t bytes,
+                                              [[maybe_unused]] base::DataPath way) const noexcept {
+        VIA_PROBE_RECEIVE(stream_, line_, current_, bytes, way);
+    }
+    /// The same for one that began in an earlier frame.
+    struct Position {
+        std::uint64_t line = 0;
+        const Cell* cell = nullptr;
+    };
+    [[nodiscard]] Position position() const noexcept { return {line_, current()}; }
+    void probe_receive([[maybe_unused]] const Position& begun, [[maybe_unused]] std::uint32_t bytes,
+                       [[maybe_unused]] base::DataPath way) const noexcept {
+        VIA_PROBE_RECEIVE(stream_, begun.line, begun.cell, bytes, way);
+    }
 
   private:
     [[nodiscard]] Cell* current() const noexcept {
@@ -535,6 +567,7 @@ class ChannelReader {
     std::uint32_t seen_end_ = 0;    ///< how much of the byte ring the writer uses
     std::uint32_t bytes_done_ = 0;  ///< since the writer was last told
     std::uint64_t chunks_ = 0;
+    std::uint64_t stream_;  ///< what tracers know it by
 };
 
 }  // namespace via::na::shm

@@ -2,6 +2,8 @@
 // Life of a shm endpoint: going live, asking for attention, closing.
 #include "na/shm/shm_endpoint.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/settings.hpp"
@@ -76,8 +78,12 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     std::byte* second = channel_.data() + geometry.direction_bytes;
     const Direction out = Direction::at(established.requester ? first : second, geometry);
     const Direction in = Direction::at(established.requester ? second : first, geometry);
-    writer_.emplace(out);
-    reader_.emplace(in);
+    // Tracers know a direction by the process and the index of the end that receives.
+    const auto stream = [](std::int32_t pid, std::uint32_t index) {
+        return std::uint64_t{static_cast<std::uint32_t>(pid)} << 32 | index;
+    };
+    writer_.emplace(out, stream(peer->pid(), remote_index));
+    reader_.emplace(in, stream(getpid(), index_));
 
     peer_ = std::move(peer);
     peer_identity_.store(peer_.get(), std::memory_order_release);

@@ -111,6 +111,7 @@ class ShmEndpoint final : public Endpoint {
         std::uint32_t status = 0;
         std::uint32_t immediate = 0;
         bool has_descriptor = false;
+        ChannelReader::Position begun;  ///< for tracers
     };
     struct IncomingRdma {  ///< an RDMA write coming through the ring
         bool active = false;
@@ -121,6 +122,7 @@ class ShmEndpoint final : public Endpoint {
         std::uint32_t total = 0;
         std::uint32_t received = 0;
         std::uint32_t immediate = 0;
+        ChannelReader::Position begun;
     };
     struct OutstandingRead {  ///< our RDMA read through the ring
         std::uint64_t number = 0;

@@ -81,6 +81,8 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
         return rdma_write_chunks(head, remote);
 
     if (immediate && !writer_->reserve(sizeof(RdmaNotice))) return false;
+    writer_->probe_send(head.length,
+                        mapped != nullptr ? base::DataPath::Kmem : base::DataPath::Cma);
 
     std::uint32_t failure = 0;
     std::uint32_t done = 0;
@@ -131,6 +133,7 @@ bool ShmEndpoint::rdma_write_chunks(const ChainHead& head, const PhysicalDescrip
         std::memcpy(notice.address, &remote.address, sizeof notice.address);
         std::uint8_t flags = send_offset_ == head.length ? frame_final : 0;
         if ((head.flags & pd_immediate) != 0) flags |= frame_immediate;
+        if (first) writer_->probe_send(head.length, base::DataPath::Ring);
         writer_->publish(first ? FrameKind::RdmaWriteFirst : FrameKind::RdmaWriteNext, flags,
                          &notice, sizeof notice, head.immediate);
         published_ = true;
@@ -154,6 +157,7 @@ void ShmEndpoint::handle_rdma_done(const FrameHeader& frame) {
     const auto notice = notice_of<RdmaNotice>(frame);
     const std::uint32_t length = notice.bytes;
     const std::uint32_t failure = notice.failure & status_error_mask;
+    reader_->probe_receive(length, base::DataPath::Kmem);
     reader_->advance(frame);
     WorkQueue& queue = queues_.receive;
     if (!queue.has_work()) {
@@ -187,6 +191,7 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
         rdma.total = notice.total;
         rdma.has_immediate = (frame.flags & frame_immediate) != 0;
         rdma.immediate = frame.argument;
+        rdma.begun = reader_->position();
         const PhysicalDescriptor target{rdma.address, rdma.total, rdma.handle};
         rdma.refused = (queues_.local.rights & ka::right_rdma_write) == 0 ||
                        !check_local(target, ka::right_rdma_write);
@@ -236,6 +241,7 @@ bool ShmEndpoint::handle_rdma_write(const FrameHeader& frame, bool first) {
     queue.at(number).operation_bits = status_op_remote_rdma_write;
     queue.complete(number, status_immediate | (rdma.refused ? status_rdma_protection : 0),
                    rdma.refused ? 0 : rdma.total, rdma.immediate);
+    reader_->probe_receive(rdma.begun, rdma.total, base::DataPath::Ring);
     acknowledge(rdma.refused ? status_rdma_protection : 0);
     if (rdma.refused && queues_.reliable()) halted_ = true;
     return true;

@@ -57,6 +57,7 @@ inline void ShmEndpoint::finish_plain(const FrameHeader& frame, std::uint32_t by
                                       base::DataPath path) noexcept {
     queues_.receive.complete_front_pair((frame.flags & frame_immediate) != 0 ? status_immediate : 0,
                                         bytes, frame.argument);
+    reader_->probe_receive(bytes, path);
     reader_->advance(frame);
     base::ViCounters& counters = *counters_;
     counters.received_messages[static_cast<std::size_t>(path)].add();
@@ -147,6 +148,7 @@ inline ShmEndpoint::Shown ShmEndpoint::show(const FrameHeader& frame) {
     }
     if (!queues_.sink->frame(view)) return Shown::Refused;
     if (path == base::DataPath::Ring) reader_->chunk_done(chunk);
+    reader_->probe_receive(view.length, path);
     reader_->advance(frame);
     account(view.length, path);
     return Shown::Taken;
@@ -160,6 +162,7 @@ inline ShmEndpoint::Shown ShmEndpoint::show_short_headed() {
                                    reinterpret_cast<const std::byte*>(message.payload),
                                    message.payload_bytes)) [[unlikely]]
         return Shown::Refused;
+    reader_->probe_receive(message.payload_bytes, base::DataPath::Inline);
     reader_->advance({.kind = FrameKind::Inline, .cells = 2});
     account(message.payload_bytes, base::DataPath::Inline);
     return Shown::Taken;
@@ -354,6 +357,7 @@ bool ShmEndpoint::handle_inline(const FrameHeader& frame) {
             const PhysicalDescriptor& pd = queue.pds.at(1);
             if (check_local(pd)) [[likely]] {
                 reader_->read_payload(reinterpret_cast<std::byte*>(pd.address), frame.length);
+                reader_->probe_receive(frame.length, base::DataPath::Inline);
                 reader_->advance(frame);
                 const std::uint64_t number = queue.start();
                 const bool immediate = (frame.flags & frame_immediate) != 0;
@@ -391,6 +395,7 @@ void ShmEndpoint::begin_receive(std::uint32_t total, const FrameHeader& frame) {
     incoming_ = Incoming{};
     incoming_.active = true;
     incoming_.total = total;
+    incoming_.begun = reader_->position();
     if ((frame.flags & frame_immediate) != 0) {
         incoming_.status = status_immediate;
         incoming_.immediate = frame.argument;
@@ -426,6 +431,7 @@ void ShmEndpoint::finish_receive(base::DataPath path) {
     }
     const std::uint64_t number = queues_.receive.start();
     queues_.receive.complete(number, incoming_.status, bytes, incoming_.immediate);
+    reader_->probe_receive(incoming_.begun, bytes, path);
     queues_.counters->received_messages[static_cast<std::size_t>(path)].add();
     queues_.counters->received_bytes.add(bytes);
     const bool failed = (incoming_.status & status_error_mask) != 0;

@@ -27,7 +27,9 @@ void ShmEndpoint::ring_send() {
 
 bool ShmEndpoint::send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
                                bool has_immediate, std::uint32_t immediate) {
-    if (!sends_at_once_ || outbox_) [[unlikely]]
+    // Unless the first is true and the second false. As two questions g++ keeps the first for the
+    // answer, in a register that is then saved also for what leaves here.
+    if (static_cast<unsigned>(sends_at_once_) <= static_cast<unsigned>(outbox_)) [[unlikely]]
         return false;
     if (bytes > max_inline_bytes) {
         if (in_kmem && bytes >= settings_.kmem_bytes) return false;
@@ -35,6 +37,7 @@ bool ShmEndpoint::send_at_once(const void* data, std::uint32_t bytes, bool in_km
     }
     if (!writer_->reserve(bytes)) [[unlikely]]
         return false;
+    writer_->probe_send(bytes, base::DataPath::Inline);
     writer_->publish(FrameKind::Inline, has_immediate ? frame_immediate : 0, data, bytes,
                      immediate);
     return finish_at_once(bytes, base::DataPath::Inline);
@@ -49,6 +52,7 @@ bool ShmEndpoint::send_chunk_at_once(const void* data, std::uint32_t bytes, bool
     std::memcpy(place.at, data, bytes);
     writer_->take_place(place);
     const ChunkNotice notice{place.chunk, bytes};
+    writer_->probe_send(bytes, base::DataPath::Ring);
     writer_->publish(FrameKind::First,
                      frame_final | (has_immediate ? frame_immediate : std::uint8_t{0}), &notice,
                      sizeof notice, immediate);
@@ -69,6 +73,7 @@ bool ShmEndpoint::send_gathered(std::span<const iovec> pieces, std::uint32_t byt
         copy_small(to, static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
         to += piece.iov_len;
     }
+    writer_->probe_send(bytes, base::DataPath::Inline);
     writer_->publish_words(FrameKind::Inline, 0, words.data(), bytes, 0);
     return finish_at_once(bytes, base::DataPath::Inline);
 }
@@ -85,8 +90,9 @@ bool ShmEndpoint::send_headed(const HeadedMessage& message) {
             std::memcpy(words, payload, sizeof words[0]);
         else
             copy_small(reinterpret_cast<std::byte*>(words), payload, message.payload_bytes);
-        if (writer_->publish_short_headed(message.head[0], words[0], words[1],
-                                          message.payload_bytes, message.note)) [[likely]] {
+        if (writer_->publish_short_headed(
+                message.head[0], words[0], words[1], message.payload_bytes, message.note,
+                [&] { writer_->probe_send(bytes, base::DataPath::Inline); })) [[likely]] {
             // Who asks and waits for an answer leaves the lines with the receiver, which polls
             // them.
             if (++sent_since_poll_ > 2) writer_->fetch_next_line();
@@ -103,6 +109,7 @@ bool ShmEndpoint::send_headed(const HeadedMessage& message) {
                                        base::by_itself(message.head[1])};
     copy_small(reinterpret_cast<std::byte*>(words) + message.head_bytes, payload,
                message.payload_bytes);
+    writer_->probe_send(bytes, base::DataPath::Inline);
     writer_->publish_words(FrameKind::Inline, flags, words, bytes, message.note);
     return finish_at_once(bytes, base::DataPath::Inline);
 }
@@ -122,6 +129,7 @@ bool ShmEndpoint::send_headed_chunk(const HeadedMessage& message, std::uint8_t f
     const std::uint64_t words[line_words] = {
         std::bit_cast<std::uint64_t>(ChunkNotice{place.chunk, bytes}),
         base::by_itself(message.head[0]), base::by_itself(message.head[1])};
+    writer_->probe_send(bytes, base::DataPath::Ring);
     writer_->publish_words(FrameKind::First, flags | frame_final, words, inline_bytes,
                            message.note);
     return finish_at_once(bytes, base::DataPath::Ring);
@@ -142,6 +150,7 @@ bool ShmEndpoint::send_gathered_chunk(std::span<const iovec> pieces, std::uint32
     }
     writer_->take_place(place);
     const ChunkNotice notice{place.chunk, bytes};
+    writer_->probe_send(bytes, base::DataPath::Ring);
     writer_->publish(FrameKind::First, frame_final, &notice, sizeof notice, 0);
     return finish_at_once(bytes, base::DataPath::Ring);
 }
@@ -183,6 +192,7 @@ bool ShmEndpoint::send_inline(const ChainHead& head) {
     }
     const PdRing& pds = queues_.send.pds;
     const std::uint8_t flags = (head.flags & pd_immediate) != 0 ? frame_immediate : 0;
+    writer_->probe_send(head.length, base::DataPath::Inline);
     if (head.segments <= 1) [[likely]] {
         const void* from =
             head.segments == 1 ? reinterpret_cast<const void*>(pds.at(1).address) : nullptr;
@@ -236,6 +246,7 @@ bool ShmEndpoint::send_chunks(const ChainHead& head) {
         std::uint8_t flags = send_offset_ == head.length ? frame_final : 0;
         if ((head.flags & pd_immediate) != 0) flags |= frame_immediate;
         const ChunkNotice notice{place.chunk, head.length};
+        if (first) writer_->probe_send(head.length, base::DataPath::Ring);
         writer_->publish(first ? FrameKind::First : FrameKind::Next, flags, &notice, sizeof notice,
                          head.immediate);
         published_ = true;
@@ -309,6 +320,7 @@ bool ShmEndpoint::send_reference(const ChainHead& head) {
         std::memcpy(notice.list, &place.chunk, sizeof place.chunk);
         writer_->take_place(place);
     }
+    writer_->probe_send(head.length, base::DataPath::Cma);
     writer_->publish(FrameKind::Reference, (head.flags & pd_immediate) != 0 ? frame_immediate : 0,
                      &notice, payload_bytes, head.immediate);
     finish_send(head.length, base::DataPath::Cma, true);
@@ -409,6 +421,7 @@ bool ShmEndpoint::ring_peer() noexcept {
         writer_->control().attention.wanted.exchange(0, std::memory_order_seq_cst);
     if (whom == 0) return true;
     queues_.counters->wakes_sent.add();
+    writer_->probe_doorbell(whom);
     peer_->ring(remote_index_, whom == static_cast<std::uint32_t>(Wakes::Service) ? Wakes::Service
                                                                                   : Wakes::Sleeper);
     return true;

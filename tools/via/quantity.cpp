@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace via::bench {
+namespace via::tool {
 
 namespace {
 
@@ -27,7 +27,8 @@ std::string with_prefix(double value) {
 }  // namespace
 
 bool less_is_better(Quantity quantity) {
-    return quantity != Quantity::MessagesPerSecond && quantity != Quantity::BytesPerSecond;
+    return quantity != Quantity::MessagesPerSecond && quantity != Quantity::BytesPerSecond &&
+           quantity != Quantity::EventsPerSecond;
 }
 
 std::string_view unit_of(Quantity quantity) {
@@ -46,8 +47,20 @@ std::string_view unit_of(Quantity quantity) {
             return "ms";
         case Quantity::CpuSecondsPerGigabyte:
             return "s/GB";
+        case Quantity::EventsPerSecond:
+            return "events/s";
     }
     return "";
+}
+
+std::optional<Quantity> quantity_of(std::string_view unit) {
+    for (const Quantity quantity :
+         {Quantity::OneWayMicroseconds, Quantity::MessagesPerSecond, Quantity::BytesPerSecond,
+          Quantity::Kibibytes, Quantity::Percent, Quantity::Milliseconds,
+          Quantity::CpuSecondsPerGigabyte, Quantity::EventsPerSecond}) {
+        if (unit_of(quantity) == unit) return quantity;
+    }
+    return std::nullopt;
 }
 
 std::string show(double value, Quantity quantity) {
@@ -55,6 +68,7 @@ std::string show(double value, Quantity quantity) {
         case Quantity::OneWayMicroseconds:
             return fmt::format("{:.{}f} µs", value, value < 10 ? 3 : value < 100 ? 2 : 1);
         case Quantity::MessagesPerSecond:
+        case Quantity::EventsPerSecond:
             return with_prefix(value) + "/s";
         case Quantity::BytesPerSecond:
             return with_prefix(value) + "B/s";
@@ -76,4 +90,4 @@ std::string show_bytes(std::size_t bytes) {
     return fmt::format("{} B", bytes);
 }
 
-}  // namespace via::bench
+}  // namespace via::tool
