@@ -280,6 +280,17 @@ double rate(std::uint64_t bytes, sim::Time time) {
     return static_cast<double>(bytes) / sim::in_microseconds(time);
 }
 
+/// What can be drawn; a question that can not is refused before more is simulated for it.
+Result<json> drawable(const sim::Trace& trace) {
+    const Timeline timeline = timeline_of(trace);
+    if (timeline.bars.size() > Simulator::most_stages)
+        return {Code::InvalidArgument,
+                fmt::format("That would draw {} bars; at most {} can be told apart. Choose fewer "
+                            "messages or fewer bytes.",
+                            timeline.bars.size(), Simulator::most_stages)};
+    return timeline_json(timeline);
+}
+
 Result<json> run_stream(const Choice& choice) {
     const auto system = system_of(choice, *choice.firmware);
     if (!system) return system.error();
@@ -287,11 +298,12 @@ Result<json> run_stream(const Choice& choice) {
     const auto streamed =
         sim::simulate_window(system.value(), choice.bytes, choice.messages, &trace);
     if (!streamed) return streamed.error();
+    auto result = drawable(trace);
+    if (!result) return result;
     const auto one_way = sim::simulate_pingpong(system.value(), choice.bytes, round_trips);
     if (!one_way) return one_way.error();
-    json result = timeline_json(timeline_of(trace));
-    result["mb_per_s"] = streamed.value();
-    result["one_way_us"] = one_way.value();
+    result.value()["mb_per_s"] = streamed.value();
+    result.value()["one_way_us"] = one_way.value();
     return result;
 }
 
@@ -300,12 +312,13 @@ Result<json> run_study(const Choice& choice) {
     const auto sent = send_of(choice, *choice.firmware, choice.bytes, &trace);
     if (!sent) return sent.error();
     const sim::SendBreakdown& parts = sent.value();
-    json result = timeline_json(timeline_of(trace));
-    result["mb_per_s"] = rate(choice.bytes, parts.total());
-    result["host"] = {{"copy_structure_us", sim::in_microseconds(parts.copy_structure)},
-                      {"copy_data_us", sim::in_microseconds(parts.copy_data)},
-                      {"start_us", sim::in_microseconds(parts.start)},
-                      {"wait_us", sim::in_microseconds(parts.wait)}};
+    auto result = drawable(trace);
+    if (!result) return result;
+    result.value()["mb_per_s"] = rate(choice.bytes, parts.total());
+    result.value()["host"] = {{"copy_structure_us", sim::in_microseconds(parts.copy_structure)},
+                              {"copy_data_us", sim::in_microseconds(parts.copy_data)},
+                              {"start_us", sim::in_microseconds(parts.start)},
+                              {"wait_us", sim::in_microseconds(parts.wait)}};
     return result;
 }
 
@@ -544,11 +557,6 @@ Result<json> Simulator::run(const Query& query) {
                               : run_rhinet(choice.value());
     if (!result) return result;
     json& report = result.value();
-    if (report["stages"].size() > most_stages)
-        return {Code::InvalidArgument,
-                fmt::format("That would draw {} bars; at most {} can be told apart. Choose fewer "
-                            "messages or fewer bytes.",
-                            report["stages"].size(), most_stages)};
     report.update(about(choice.value()));
     report["bytes"] = choice.value().bytes;
     report["messages"] = choice.value().messages;
