@@ -71,7 +71,7 @@ def relinked(text, document, known, source):
             return f'<a {before}data-source="{html.escape(target)}"{inside}'
         sys.exit(f"{document} links to {address}, which is not there")
 
-    return re.sub(r'<a ([^>]*?)href="([^"]*)"([^>]*>)', link, text)
+    return re.sub(r'<a\s([^>]*?)href="([^"]*)"([^>]*>)', link, text)
 
 
 def main():
@@ -87,7 +87,8 @@ def main():
 
     def make(document):
         made = subprocess.run(
-            ["pandoc", "-f", "gfm+definition_lists" if "/man/" not in document else "markdown", "-t", "html5", "--no-highlight"],
+            ["pandoc", "-f", "gfm+definition_lists" if "/man/" not in document else "markdown", "-t", "html5", "--no-highlight",
+             "--wrap=none"],
             input=(source / document).read_bytes(), capture_output=True, check=False,
         )
         if made.returncode != 0:
@@ -104,7 +105,7 @@ def main():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page)
         # Pictures that the page shows lie beside it as they lie beside the document.
-        for picture in re.findall(r'<img [^>]*src="([^":]+)"', body):
+        for picture in re.findall(r'<img\s[^>]*src="([^":]+)"', body):
             origin = source / os.path.dirname(document) / picture
             copy = target.parent / (picture if document != "README.md" else picture.removeprefix("docs/"))
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +114,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         list(workers.map(make, documents))
     index = folder / "index.html"  # README lies above docs/, its page does not
-    index.write_text(re.sub(r'(<img [^>]*src=")docs/', r"\1", index.read_text()))
+    index.write_text(re.sub(r'(<img\s[^>]*src=")docs/', r"\1", index.read_text()))
     print(f"{len(documents)} pages in {folder}")
 
 

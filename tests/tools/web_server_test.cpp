@@ -20,7 +20,7 @@
 namespace via::tool::web {
 namespace {
 
-constexpr const char* token = "0123456789abcdef0123456789abcdef";
+constexpr const char* door_token = "0123456789abcdef0123456789abcdef";
 
 struct Reply {
     int status = 0;  ///< 0: nothing that looks like an answer
@@ -42,7 +42,7 @@ class WebServer : public ::testing::Test {
 
     void SetUp() override {
         Server::Options options;
-        options.door = {token, "127.0.0.1", false, "pillar"};
+        options.door = {door_token, "127.0.0.1", false, "pillar"};
         options.version = "1.2.3";
         auto started = Server::start(std::move(options));
         ASSERT_TRUE(started) << started.error().sentence;
@@ -90,7 +90,7 @@ class WebServer : public ::testing::Test {
     }
 
     [[nodiscard]] Reply inside(const std::string& path) const {
-        return ask(std::string("/") + token + "/" + path);
+        return ask(std::string("/") + door_token + "/" + path);
     }
 
     std::unique_ptr<Server> server_;
@@ -98,7 +98,7 @@ class WebServer : public ::testing::Test {
 
 TEST_F(WebServer, ServesThePageAndItsFiles) {
     EXPECT_EQ(server_->address(),
-              "http://127.0.0.1:" + std::to_string(server_->port()) + "/" + token + "/");
+              "http://127.0.0.1:" + std::to_string(server_->port()) + "/" + door_token + "/");
     const Reply page = inside("");
     EXPECT_EQ(page.status, 200);
     EXPECT_NE(page.body.find("<title>Viaduct</title>"), std::string::npos);
@@ -112,10 +112,11 @@ TEST_F(WebServer, ServesThePageAndItsFiles) {
     EXPECT_NE(inside("page.js").head.find("Content-Type: text/javascript"), std::string::npos);
     EXPECT_NE(inside("style.css").head.find("Content-Type: text/css"), std::string::npos);
     EXPECT_EQ(inside("icon.svg").status, 200);
-    const Reply folder = ask(std::string("/") + token);
+    const Reply folder = ask(std::string("/") + door_token);
     EXPECT_EQ(folder.status, 302);
-    EXPECT_NE(folder.head.find(std::string("Location: /") + token + "/\r\n"), std::string::npos);
-    EXPECT_EQ(tell(std::string("HEAD /") + token +
+    EXPECT_NE(folder.head.find(std::string("Location: /") + door_token + "/\r\n"),
+              std::string::npos);
+    EXPECT_EQ(tell(std::string("HEAD /") + door_token +
                    "/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                   .body,
               "");
@@ -136,7 +137,8 @@ TEST_F(WebServer, AnswersInJson) {
     EXPECT_EQ(metrics.status, 200);
     EXPECT_NE(metrics.head.find("Content-Type: text/plain; version=0.0.4"), std::string::npos);
     EXPECT_NE(metrics.body.find("via_agent_up 0\n"), std::string::npos);
-    const Reply bearer = ask("/metrics", std::string("Authorization: Bearer ") + token + "\r\n");
+    const Reply bearer =
+        ask("/metrics", std::string("Authorization: Bearer ") + door_token + "\r\n");
     EXPECT_EQ(bearer.body, metrics.body);
 }
 
@@ -149,10 +151,10 @@ TEST_F(WebServer, RefusesWithASentence) {
         EXPECT_EQ(reply.head.find("Access-Control"), std::string::npos);
         EXPECT_NE(reply.head.find("Content-Security-Policy:"), std::string::npos);
     };
-    const std::string good = std::string("/") + token + "/api/live";
+    const std::string good = std::string("/") + door_token + "/api/live";
     refused(ask("/"), 401);
     refused(ask("/metrics"), 401);
-    refused(ask("/api/live?token=" + std::string(token)), 401);
+    refused(ask("/api/live?token=" + std::string(door_token)), 401);
     refused(ask(good, {}, "evil.example"), 403);
     refused(ask(good, {}, "evil.example:" + std::to_string(server_->port())), 403);
     refused(ask(good, "Host: localhost\r\n"), 403);
@@ -172,13 +174,13 @@ TEST_F(WebServer, RefusesWithASentence) {
 
 TEST_F(WebServer, SaysThatAPortIsTaken) {
     Server::Options options;
-    options.door = {token, "127.0.0.1", false, ""};
+    options.door = {door_token, "127.0.0.1", false, ""};
     options.port = server_->port();
     const auto second = Server::start(std::move(options));
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().sentence.find("taken"), std::string::npos) << second.error().sentence;
     Server::Options elsewhere;
-    elsewhere.door = {token, "192.0.2.1", true, ""};
+    elsewhere.door = {door_token, "192.0.2.1", true, ""};
     const auto third = Server::start(std::move(elsewhere));
     ASSERT_FALSE(third);
     EXPECT_NE(third.error().sentence.find("192.0.2.1"), std::string::npos);
@@ -186,7 +188,7 @@ TEST_F(WebServer, SaysThatAPortIsTaken) {
 
 TEST_F(WebServer, OutlivesAnythingThatIsSaid) {
     const std::string good =
-        std::string("GET /") + token +
+        std::string("GET /") + door_token +
         "/api/sim/run?bytes=64&messages=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     for (const std::string& request :
          {std::string(), std::string("\r\n\r\n"), std::string("GET\r\n\r\n"),
@@ -199,7 +201,7 @@ TEST_F(WebServer, OutlivesAnythingThatIsSaid) {
           std::string("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
                       "chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n"),
           std::string("GET /%00%zz%u1234 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-          "GET /" + std::string(token) +
+          "GET /" + std::string(door_token) +
               "/api/live HTTP/1.1\r\nHost: localhost\r\nRange: "
               "bytes=0-4,2-9\r\nConnection: close\r\n\r\n"})
         (void)tell(request, Then::HangUp);
