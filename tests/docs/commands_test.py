@@ -40,7 +40,7 @@ RULES = [
     (r"via sim ablate", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "ablate")),
     (r"via modes", ELSEWHERE, ("tests/tools/modes_command_test.cpp", "modes")),
     (r"via tune", ELSEWHERE, ("tests/tools/CMakeLists.txt", "tune")),
-    (r"via ablate$", NOT_RUN, "measures for minutes; tests/tools runs it for one mechanism"),
+    (r"via ablate$", NOT_RUN, "measures for minutes; the one with --only in the manual page is run"),
     (r"(sudo )?via lab demo", ELSEWHERE, ("tests/tools/lab_command_test.cpp", "demo")),
     (r"via run .*(--hosts|lmp|program\.py|hpcc)", NOT_RUN, "other hosts, or programs that the tests do not install"),
     (r"via run .*NPopenmpi", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "netpipe")),
