@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -204,10 +205,13 @@ std::string draw_diff(const ReportDiff& diff, bool all) {
         for (const RowChange& row : diff.rows)
             if (row.kind == kind) rows.push_back(&row);
         if (kind == ChangeKind::Same && !all) continue;
-        std::stable_sort(rows.begin(), rows.end(),
-                         [](const RowChange* one, const RowChange* other) {
-                             return std::abs(one->change_percent) > std::abs(other->change_percent);
-                         });
+        // The largest change first; equal ones stay in the order of the rows, which lie in a
+        // vector.
+        std::sort(rows.begin(), rows.end(), [](const RowChange* one, const RowChange* other) {
+            const double first = std::abs(one->change_percent);
+            const double second = std::abs(other->change_percent);
+            return first != second ? first > second : std::less<>{}(one, other);
+        });
         for (const RowChange* row : rows) {
             table.add_row({row->after->name, shown_value(*row->before), shown_value(*row->after),
                            shown_change(*row, row->change_percent),
