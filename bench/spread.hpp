@@ -6,16 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "via/report_spread.hpp"
+
 namespace via::bench {
 
-struct Spread {
-    std::size_t count = 0;
-    double median = 0;
-    double lower_quartile = 0;
-    double upper_quartile = 0;
-    double minimum = 0;
-    double maximum = 0;
-};
+using Spread = tool::ReportSpread;
 
 /// Values that are not finite (failed takes) are left out.
 [[nodiscard]] Spread spread_of(std::span<const double> values);

@@ -168,6 +168,7 @@ class Page(unittest.TestCase):
 
             # What stands still can be compared. Who was there at first may have left.
             pids = [one["pid"] for one in json.loads(via("stat", "--once", "--json"))["processes"] if "totals" in one]
+            self.assertEqual(len(pids), 2, "both sides of the stream")
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
 

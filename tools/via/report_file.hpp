@@ -14,21 +14,13 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "report_spread.hpp"
 #include "stream_record.hpp"
 
 namespace via::tool {
 
 /// Of the file's form. It grows when a reader of the last one would misunderstand.
 inline constexpr int report_schema = 2;
-
-struct ReportSpread {
-    std::size_t count = 0;
-    double median = 0;
-    double minimum = 0;
-    double lower_quartile = 0;
-    double upper_quartile = 0;
-    double maximum = 0;
-};
 
 /// One of two that were measured in turn.
 struct ReportSide {

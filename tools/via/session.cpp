@@ -325,7 +325,8 @@ class Client {
     }
 
     Result<nlohmann::json> measure_window(const TestPlan& test, Endpoint& endpoint) {
-        constexpr std::uint64_t most_messages = 20'000'000;
+        // Nothing is kept of a single message: --seconds alone says how many.
+        constexpr std::uint64_t most_messages = std::uint64_t{1} << 40;
         const std::uint64_t trial = std::max<std::uint64_t>(test.terms.window * 4, 16);
         auto chosen = choose_count(test, endpoint, trial, most_messages);
         if (!chosen) return std::move(chosen).error();
