@@ -26,8 +26,12 @@ Spread spread_of(std::span<const double> values) {
                  [](double value) { return std::isfinite(value); });
     if (good.empty()) return {};
     std::sort(good.begin(), good.end());
-    return {good.size(),          quantile(good, 0.5), quantile(good, 0.25),
-            quantile(good, 0.75), good.front(),        good.back()};
+    return {.count = good.size(),
+            .median = quantile(good, 0.5),
+            .minimum = good.front(),
+            .lower_quartile = quantile(good, 0.25),
+            .upper_quartile = quantile(good, 0.75),
+            .maximum = good.back()};
 }
 
 std::vector<double> ratios(std::span<const double> dividends, std::span<const double> divisors) {

@@ -73,5 +73,10 @@ struct NetStreamTake {
 /// not counted.
 [[nodiscard]] base::Result<NetStreamTake> udp_messages(const NetPlace& place,
                                                        const NetStream& wanted);
+/// From a to b, messages in trains that the kernel cuts into packets (UDP_SEGMENT, UDP_GRO), and
+/// nothing else: no checksum, no acknowledgement, nothing sent again. What any protocol over UDP
+/// can reach at most. Lost trains are not counted.
+[[nodiscard]] base::Result<NetStreamTake> udp_trains(const NetPlace& place,
+                                                     const NetStream& wanted);
 
 }  // namespace via::bench

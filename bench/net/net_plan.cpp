@@ -105,6 +105,13 @@ void add_streams(NetRows& rows, const NetContestants& with, const lab::Lab* fast
                   0.75, 1.0, stream(fast, megabyte), bare_tcp_best_stream(place, megabyte, 1));
     rows.at_least("stream-1m-9000", "1 MB stream ÷ the same, MTU 9000", 0.95, 1.1,
                   stream(jumbo, megabyte), bare_tcp_best_stream(rows.place(jumbo), megabyte, 1));
+    for (const lab::Lab* lab : {fast, jumbo}) {
+        const std::string mtu = lab == fast ? "1500" : "9000";
+        rows.information("stream-trains-" + mtu,
+                         "bare UDP trains, no checks, no acknowledgements ÷ TCP, MTU " + mtu,
+                         bare_udp_trains(rows.place(lab), megabyte),
+                         bare_tcp_best_stream(rows.place(lab), megabyte, 1));
+    }
     rows.at_least("stream-64k", "64 KB stream ÷ the same, MTU 1500", 1.1, 1.5,
                   stream(fast, 64 * kilobyte), bare_tcp_best_stream(place, 64 * kilobyte, 1));
     rows.at_least("stream-4k", "4 KB stream ÷ TCP, a write per message", 2, 5,

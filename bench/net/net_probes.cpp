@@ -51,6 +51,19 @@ Result<NetStreamTake> faster_tcp_stream(const NetPlace& place, std::size_t bytes
     return bbr;
 }
 
+using Stream = Result<NetStreamTake> (*)(const NetPlace&, const NetStream&);
+
+Probe stream(std::string label, Stream take_stream, const NetPlace& place, NetStream wanted) {
+    return {std::move(label),
+            Quantity::BytesPerSecond,
+            {},
+            [take_stream, place, wanted = std::move(wanted)]() -> Result<double> {
+                auto take = take_stream(place, wanted);
+                if (!take) return std::move(take).error();
+                return take.value().bytes_per_second;
+            }};
+}
+
 }  // namespace
 
 Probe bare_udp_latency(const NetPlace& place, std::size_t bytes) {
@@ -69,15 +82,12 @@ Probe fabric_latency(const NetPlace& place, std::size_t bytes) {
 
 Probe bare_tcp_stream(const NetPlace& place, std::size_t bytes, std::size_t messages_per_call,
                       const std::string& congestion) {
-    const NetStream wanted = stream_of(bytes, messages_per_call, congestion);
-    return {congestion.empty() ? "TCP" : "TCP " + congestion,
-            Quantity::BytesPerSecond,
-            {},
-            [place, wanted]() -> Result<double> {
-                auto take = tcp_stream(place, wanted);
-                if (!take) return std::move(take).error();
-                return take.value().bytes_per_second;
-            }};
+    return stream(congestion.empty() ? "TCP" : "TCP " + congestion, tcp_stream, place,
+                  stream_of(bytes, messages_per_call, congestion));
+}
+
+Probe bare_udp_trains(const NetPlace& place, std::size_t bytes) {
+    return stream("bare UDP trains", udp_trains, place, stream_of(bytes, 1, ""));
 }
 
 Probe bare_tcp_best_stream(const NetPlace& place, std::size_t bytes,

@@ -17,6 +17,8 @@ namespace via::bench {
                                          std::size_t messages_per_call);
 /// Processor time of both sides in the faster of the two.
 [[nodiscard]] Probe bare_tcp_best_cpu(const NetPlace& place, std::size_t bytes);
+/// Messages in trains, with nothing that makes them arrive: the limit of what goes over UDP.
+[[nodiscard]] Probe bare_udp_trains(const NetPlace& place, std::size_t bytes);
 [[nodiscard]] Probe fabric_latency(const NetPlace& place, std::size_t bytes);
 [[nodiscard]] Probe bare_udp_rate(const NetPlace& place, std::size_t bytes, bool receiver_spins);
 

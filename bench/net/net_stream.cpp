@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -142,6 +144,16 @@ Result<NetStreamTake> stream(HostSockets sockets, const NetPlace& place, Deadlin
     return take;
 }
 
+/// A read takes what is there, not messages.
+Result<NetStreamTake> in_messages(const NetStream& wanted, Result<NetStreamTake> take) {
+    if (take) {
+        take.value().messages = take.value().bytes / wanted.bytes;
+        take.value().messages_per_second =
+            take.value().bytes_per_second / static_cast<double>(wanted.bytes);
+    }
+    return take;
+}
+
 int how_to_receive(const NetStream& wanted) {
     return wanted.receiver_spins ? MSG_DONTWAIT : 0;
 }
@@ -187,14 +199,8 @@ Result<NetStreamTake> tcp_stream(const NetPlace& place, const NetStream& wanted)
             return rest == 0 ? static_cast<ssize_t>(wanted.messages_per_call) : 0;
         });
     };
-    auto take = stream(std::move(sockets.value()), place, deadline, receive_side, send_side);
-    // A read takes what is there, not messages.
-    if (take) {
-        take.value().messages = take.value().bytes / wanted.bytes;
-        take.value().messages_per_second =
-            take.value().bytes_per_second / static_cast<double>(wanted.bytes);
-    }
-    return take;
+    return in_messages(
+        wanted, stream(std::move(sockets.value()), place, deadline, receive_side, send_side));
 }
 
 Result<NetStreamTake> udp_messages(const NetPlace& place, const NetStream& wanted) {
@@ -218,6 +224,59 @@ Result<NetStreamTake> udp_messages(const NetPlace& place, const NetStream& wante
         });
     };
     return stream(std::move(sockets.value()), place, deadline, receive_side, send_side);
+}
+
+Result<NetStreamTake> udp_trains(const NetPlace& place, const NetStream& wanted) {
+    if (auto good = check(wanted); !good) return std::move(good).error();
+    auto sockets = connect_udp(place);
+    if (!sockets) return std::move(sockets).error();
+    const Deadline deadline = Deadline::after_milliseconds(place.deadline_seconds * 1000);
+    const int sender = sockets.value().a.get();
+    const int receiver = sockets.value().b.get();
+    int path_mtu = 0;
+    socklen_t size = sizeof path_mtu;
+    if (::getsockopt(sender, IPPROTO_IP, IP_MTU, &path_mtu, &size) != 0) {
+        return base::system_error(errno, "ask for the path's MTU");
+    }
+    constexpr int headers = 20 + 8;  // IP's and UDP's
+    constexpr std::size_t longest_train = 65507;
+    const int packet = path_mtu - headers;
+    const std::size_t train =
+        longest_train / static_cast<std::size_t>(packet) * static_cast<std::size_t>(packet);
+    const int yes = 1;
+    if (::setsockopt(sender, IPPROTO_UDP, UDP_SEGMENT, &packet, sizeof packet) != 0 ||
+        ::setsockopt(receiver, IPPROTO_UDP, UDP_GRO, &yes, sizeof yes) != 0) {
+        return base::system_error(errno, "let the kernel cut trains into packets");
+    }
+    const timeval moment{0, 50'000};
+    ::setsockopt(receiver, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
+    const auto receive_side = [&](int fd, Received& received) {
+        std::vector<char> buffer(wanted.bytes + 65536);
+        std::size_t place_in_message = 0;
+        return count_arrivals(wanted, true, deadline, received, [&] {
+            const ssize_t count =
+                ::recv(fd, buffer.data() + place_in_message, 65536, how_to_receive(wanted));
+            if (count > 0) {
+                place_in_message += static_cast<std::size_t>(count);
+                if (place_in_message >= wanted.bytes) place_in_message = 0;
+            }
+            return count;
+        });
+    };
+    const auto send_side = [&](int fd) {
+        const std::vector<char> message(wanted.bytes, 's');
+        std::size_t sent_of_it = 0;
+        return send_for(wanted, deadline, [&]() -> ssize_t {
+            const std::size_t part = std::min(train, wanted.bytes - sent_of_it);
+            if (::send(fd, message.data() + sent_of_it, part, MSG_NOSIGNAL) < 0) return -1;
+            sent_of_it += part;
+            if (sent_of_it < wanted.bytes) return 0;
+            sent_of_it = 0;
+            return 1;
+        });
+    };
+    return in_messages(
+        wanted, stream(std::move(sockets.value()), place, deadline, receive_side, send_side));
 }
 
 }  // namespace via::bench

@@ -78,6 +78,11 @@ TEST_F(NetPeers, StreamsCountWhatArrives) {
     ASSERT_TRUE(rate) << rate.error().sentence;
     EXPECT_LE(rate.value().messages, rate.value().messages_sent);
     EXPECT_EQ(rate.value().bytes, rate.value().messages * 64);
+    wanted.bytes = 1 << 20;
+    const auto trains = udp_trains(place_, wanted);
+    ASSERT_TRUE(trains) << trains.error().sentence;
+    EXPECT_GT(trains.value().bytes_per_second, 0);
+    EXPECT_LE(trains.value().bytes, (trains.value().messages_sent + 1) * wanted.bytes);
 }
 
 TEST_F(NetPeers, AStreamIsNoFasterThanItsLink) {

@@ -150,12 +150,12 @@ std::optional<ReportSpread> read_spread(ReportReader& reader, const json& from, 
     if (reader.find(from, name) == nullptr) return std::nullopt;
     const json& value = reader.object(from, name, above);
     const std::string place = ReportReader::member(above, name);
-    ReportSpread spread{reader.count(value, "count", place),
-                        reader.number(value, "median", place),
-                        reader.number(value, "minimum", place),
-                        reader.number(value, "lower_quartile", place),
-                        reader.number(value, "upper_quartile", place),
-                        reader.number(value, "maximum", place)};
+    ReportSpread spread{.count = reader.count(value, "count", place),
+                        .median = reader.number(value, "median", place),
+                        .minimum = reader.number(value, "minimum", place),
+                        .lower_quartile = reader.number(value, "lower_quartile", place),
+                        .upper_quartile = reader.number(value, "upper_quartile", place),
+                        .maximum = reader.number(value, "maximum", place)};
     if (spread.count == 0) reader.complain(place, "is a spread of no values");
     // What was interpolated may be wrong in its last digit.
     const double rounding = 1e-9 * std::max(std::abs(spread.minimum), std::abs(spread.maximum));
