@@ -32,6 +32,7 @@ RULES = [
     (r"\./run package", ELSEWHERE, ("run", "package")),
     (r"\./run site", ELSEWHERE, ("docs/site/CMakeLists.txt", "build_site.py")),
     (r"\./run soak", NOT_RUN, "takes as long as one likes; ./run test runs the same programs for less"),
+    (r"\./run bench --list", "run", None),
     (r"\./run bench", NOT_RUN, "measures for minutes to a quarter of an hour; its parts are in tests/bench"),
     (r"via stat my_program$", NOT_RUN, "names a program of the reader's"),
     (r"via (stat|links)( --watch)?$", LIVE, None),
@@ -43,11 +44,13 @@ RULES = [
     (r"via tune", ELSEWHERE, ("tests/tools/modes_command_test.cpp", '"tune"')),
     (r"via ablate$", NOT_RUN, "measures for minutes; the one with --only in the manual page is run"),
     (r"(sudo )?via lab demo", ELSEWHERE, ("tests/tools/net_command_test.cpp", "demo")),
-    (r"via run .*(--hosts|lmp|program\.py|hpcc)", NOT_RUN, "other hosts, or programs that the tests do not install"),
+    (r"(sudo )?via window --lab .*--seconds 20", ELSEWHERE, ("tests/tools/web_browser_test.py", '"window", "--lab"')),
+    (r"via run .*hpcc|cp /usr/share/doc/hpcc", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "run-hpcc.sh")),
+    (r"via run .*(--hosts|lmp|program\.py)", NOT_RUN, "other hosts, or programs that the tests do not install"),
     (r"via run .*NPopenmpi", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "netpipe")),
     (r"(srun|salloc|export SLURM_CONF|export (FI_PROVIDER|OMPI_MCA))", NOT_RUN, "a cluster with Slurm"),
+    (r"apt-get install \./build/packages", ELSEWHERE, ("tests/package/package_test.sh", "apt-get")),
     (r"apt(-get)? ", NOT_RUN, "changes the machine"),
-    (r"cp /usr/share/doc/hpcc", NOT_RUN, "belongs to hpcc"),
     (r"cc mine\.c", ELSEWHERE, ("tests/install/install_test.sh", "pkg-config")),
     (r"PYTHONPATH=\S+ python3 bindings/python/examples", ELSEWHERE, ("bindings/python/tests/CMakeLists.txt", "first_steps.py")),
     (r"sudo bpftrace ", ELSEWHERE, ("tests/tracing/bpftrace_test.py", "bpftrace")),
@@ -94,6 +97,7 @@ def environment():
 def run(command, names, folder):
     """None, or what went wrong. All that it starts ends with it."""
     command = re.sub(r"^sudo ", "", command).replace("/usr/local/", f"{prefix}/")
+    command = re.sub(r"^\./run bench", f"{build}/bin/viabench", command)  # what it calls when all is built
     if command.startswith("mpirun"):  # libfabric finds what is installed for the system by itself
         names = {**names, "FI_PROVIDER_PATH": str(prefix / os.environ["INSTALL_LIBDIR"] / "libfabric")}
     behind = command.endswith("&")

@@ -24,8 +24,8 @@ class ReportCommand : public testing::Test {
     }
     std::string report(const std::string& name, double ratio) {
         nlohmann::json document = sample_report();
-        document["rows"] = {
-            ratio_row("row", spread_json(ratio * 0.99, ratio, ratio * 1.01), "pass")};
+        document["rows"] = nlohmann::json::array(
+            {ratio_row("row", spread_json(ratio * 0.99, ratio, ratio * 1.01), "pass")});
         return file(name, document.dump());
     }
     void TearDown() override {
