@@ -74,6 +74,8 @@ void simulate(std::uint64_t seed) {
 constexpr std::uint64_t tests = 20;
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t usual_seeds = 100;  // it has one thread
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t usual_seeds = 300;
 #else
 constexpr std::uint64_t usual_seeds = 1000;
 #endif
