@@ -177,7 +177,7 @@ class ChannelWriter {
         if (cell_ == line_cells) next_line();
     }
 
-    /// The commonest frame of all: a headed one with a word and 1 to 15 bytes in two cells. False:
+    /// The commonest frame of all: a headed one with a word and up to 15 bytes in two cells. False:
     /// there is no room for two cells here, or they would leave one. `before` is called only if it
     /// will be published.
     template <class Before>

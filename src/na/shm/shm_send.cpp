@@ -84,7 +84,7 @@ bool ShmEndpoint::send_headed(const HeadedMessage& message) {
     const std::uint32_t bytes = message.head_bytes + message.payload_bytes;
     const auto* payload = static_cast<const std::byte*>(message.payload);
     if (message.head_bytes == sizeof(std::uint64_t) &&
-        message.payload_bytes - 1U < further_cell_payload && settings_.inline_frames) [[likely]] {
+        message.payload_bytes <= further_cell_payload && settings_.inline_frames) [[likely]] {
         std::uint64_t words[2] = {0, 0};
         if (message.payload_bytes == sizeof words[0]) [[likely]]
             std::memcpy(words, payload, sizeof words[0]);
