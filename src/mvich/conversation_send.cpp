@@ -398,9 +398,9 @@ bool Conversation::send_noop() {
     if (starving) noop.flags = packet_starving;
     const iovec piece{&noop, sizeof noop};
     if (!went(lane_->send({&piece, 1}, sizeof noop), noop.credits)) return false;
-    starving_said_ = starving;
     around_.counters->noops_sent.add();
-    if (starving) around_.counters->starvations.add();
+    if (starving && !starving_said_) around_.counters->starvations.add();
+    starving_said_ = starving;
     return true;
 }
 
