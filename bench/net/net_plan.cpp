@@ -105,8 +105,8 @@ void add_streams(NetRows& rows, const NetContestants& with, const lab::Lab* fast
                   0.75, 1.0, stream(fast, megabyte), bare_tcp_best_stream(place, megabyte, 1));
     rows.at_least("stream-1m-9000", "1 MB stream ÷ the same, MTU 9000", 0.95, 1.1,
                   stream(jumbo, megabyte), bare_tcp_best_stream(rows.place(jumbo), megabyte, 1));
-    for (const lab::Lab* lab : {fast, jumbo}) {
-        const std::string mtu = lab == fast ? "1500" : "9000";
+    for (const auto& [mtu, lab] : {std::pair<std::string, const lab::Lab*>{"1500", fast},
+                                   std::pair<std::string, const lab::Lab*>{"9000", jumbo}}) {
         rows.information("stream-trains-" + mtu,
                          "bare UDP trains, no checks, no acknowledgements ÷ TCP, MTU " + mtu,
                          bare_udp_trains(rows.place(lab), megabyte),
