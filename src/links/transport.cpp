@@ -196,6 +196,7 @@ void Transport::take_acknowledgement(const wire::AcknowledgementFrame& frame, Na
         return client_.violation("an acknowledgement of a packet that was not sent");
     link.peer_busy = (frame.state & wire::receiver_busy) != 0;
     const Nanoseconds delay = Nanoseconds{frame.delay_us} * 1000;
+    const std::uint32_t in_flight = link.in_flight();
     std::uint64_t end = largest + 1;
     for (std::uint32_t i = 0; i < frame.ranges; ++i) {
         const auto& range = frame.range[i];
@@ -205,7 +206,13 @@ void Transport::take_acknowledgement(const wire::AcknowledgementFrame& frame, Na
         if (range.gap > end) break;
         end -= range.gap;
     }
+    if (link.in_flight() < in_flight) works(frame.link, now);
     link.detect_losses(now, [&](const Span& span) { client_.lost(span); });
+}
+
+/// How often a link has to answer before it is trusted again is for links that one can do without.
+void Transport::works(std::size_t index, Nanoseconds now) {
+    if (links_[index].state() != LinkState::Up && !any_up()) enter(index, LinkState::Up, now);
 }
 
 void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now) {
@@ -223,6 +230,7 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
     link.measured_rtt(static_cast<Nanoseconds>(age));
     link.answered(now);
     if (link.state() != before) output_.link_changed(index, before, link.state());
+    works(index, now);
 }
 
 // ---- sending ------------------------------------------------------------------------------------
@@ -431,11 +439,14 @@ void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now)
                     return one.believed_refused() || one.state() == LinkState::Down;
                 }))
                 lost_ = true;
-            [[fallthrough]];
-        case SendOutcome::LinkDown:
             link.kernel_full(now);
             if (link.state() == LinkState::Up && another_up(index))
                 fall(index, LinkState::Suspect, now);
+            return;
+        case SendOutcome::LinkDown:
+            link.kernel_full(now);
+            // Also when no other is up: one that was given up may work, and this one does not.
+            if (link.state() == LinkState::Up) fall(index, LinkState::Suspect, now);
             return;
     }
 }

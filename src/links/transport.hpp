@@ -157,6 +157,7 @@ class Transport {
     void take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now);
     void ping(std::size_t index, Nanoseconds now);
     void probe_timed_out(std::size_t index, Nanoseconds now);
+    void works(std::size_t index, Nanoseconds now);
     void fall(std::size_t index, LinkState state, Nanoseconds now);
     void enter(std::size_t index, LinkState state, Nanoseconds now);
     [[nodiscard]] bool another_up(std::size_t index) const noexcept;

@@ -243,7 +243,7 @@ class Trouble {
         next_ = network_.now() + random_.below(30'000) * microsecond;
         const std::size_t links = network_.side(0).transport.links();
         const std::size_t link = random_.below(static_cast<std::uint32_t>(links));
-        switch (random_.below(6)) {
+        switch (random_.below(7)) {
             case 0:
                 // One link stays open.
                 if (links > 1 && link != 0)
@@ -271,6 +271,9 @@ class Trouble {
                     network_.jump_clock(
                         random_.below(2),
                         random_.below(random_.one_in(2) ? 3'000 : 120'000) * millisecond);
+                break;
+            case 5:
+                if (links > 1 && link != 0) network_.unplug(link, !random_.one_in(3));
                 break;
             default:
                 network_.faults(link).drop = random_.below(800);

@@ -57,6 +57,7 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
       options_(options),
       faults_(options.links, options.faults),
       cut_(options.links),
+      unplugged_(options.links),
       free_at_(options.links) {
     for (std::size_t i = 0; i < 2; ++i)
         sides_[i] = std::make_unique<Side>(*this, i, options);
@@ -86,6 +87,7 @@ void SimulatedNetwork::poll_at(Nanoseconds time, std::size_t side) {
 links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
                                           std::span<const iovec> parts,
                                           std::uint32_t packet_bytes) {
+    if (unplugged_[link]) return links::SendOutcome::LinkDown;
     if (happens(faults_[link].full))
         return random_.below(2) == 0 ? links::SendOutcome::Later : links::SendOutcome::Congested;
     std::vector<std::byte> train;

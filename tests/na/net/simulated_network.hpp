@@ -63,6 +63,8 @@ class SimulatedNetwork {
     void cut(std::size_t link, std::size_t direction, bool closed) {
         cut_[link][direction] = closed;
     }
+    /// Neither end has a carrier, and each host's kernel says so to whoever sends.
+    void unplug(std::size_t link, bool unplugged) { unplugged_[link] = unplugged; }
     [[nodiscard]] LinkFaults& faults(std::size_t link) noexcept { return faults_[link]; }
     /// Asked about every packet that a side sends (side, link, packet): true, and it is lost.
     std::function<bool(std::size_t, std::size_t, std::span<const std::byte>)> swallows;
@@ -133,6 +135,7 @@ class SimulatedNetwork {
     NetworkOptions options_;
     std::vector<LinkFaults> faults_;
     std::vector<std::array<bool, 2>> cut_;
+    std::vector<bool> unplugged_;
     std::vector<std::array<Nanoseconds, 2>> free_at_;  ///< links with a rate
     std::array<Nanoseconds, 2> frozen_{};
     std::array<Nanoseconds, 2> clock_ahead_{};
