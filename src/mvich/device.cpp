@@ -294,9 +294,15 @@ bool DeviceParts::progress() {
     }
     const std::uint32_t empty = empty_polls_.load(std::memory_order_relaxed) + 1;
     empty_polls_.store(empty, std::memory_order_relaxed);
-    if (sharing_.due(empty)) [[unlikely]]
-        rest(empty);
-    return false;
+    if (!sharing_.due(empty)) [[likely]]
+        return false;
+    rest(empty);
+    // Who had the core meanwhile may have sent what is waited for, and a caller that is told
+    // "nothing" may give the core away once more.
+    const base::BiasedGuard guard(lock_);
+    if (!progress_locked(true)) return false;
+    empty_polls_.store(0, std::memory_order_relaxed);
+    return true;
 }
 
 void DeviceParts::rest(std::uint32_t empty) {
