@@ -23,6 +23,7 @@ inline MessageClass Conversation::class_of(Space space) noexcept {
 inline bool Conversation::send_at_once(const SendOrder& order) {
     const std::uint64_t bytes =
         order.pieces.size() == 1 ? order.pieces[0].iov_len : bytes_of(order.pieces);
+    if (!lost_) na::ask_for(abilities_.next_frame, bytes);
     // Before the peer's Hello there are no credits.
     if (bytes > eager_limit_ || first_pending_ != nullptr || !control_.empty() ||
         !credits_.may_send_data() || (order.flags & (order_delivered | order_fence)) != 0 ||

@@ -23,6 +23,7 @@ struct LaneAbilities {
     bool one_copy = false;  ///< in place: both ends reach straight into each other's memory
     bool rdma_read = false;
     bool rdma_write = false;
+    const na::PlaceAhead* next_frame = nullptr;  ///< na::QueuePair::next_frame
 };
 
 /// One RDMA; `token` is said when it is done.

@@ -69,6 +69,7 @@ void ViLane::carry(Conversation& conversation) {
     abilities_ = settings.abilities(in_place, in_place && vi_->reaches_peer_memory(handle_),
                                     in_place ? vi_->longest_packet(handle_) : 0,
                                     device_.nic().device().attributes().max_transfer_bytes);
+    abilities_.next_frame = vi_->next_frame(handle_);
     std::uint32_t window = settings.first_window(in_place);
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
     if (!in_place) window = post_receives(window);

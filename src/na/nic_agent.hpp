@@ -27,6 +27,7 @@
 #include "base/result.hpp"
 #include "ka/client.hpp"
 #include "na/doorbell.hpp"
+#include "na/place_ahead.hpp"
 #include "na/work_queue.hpp"
 
 namespace via::na {
@@ -164,6 +165,8 @@ struct QueuePair {
     std::atomic<bool> shares_core{false};
     /// A poll is a system call: a breath between two of them would only come late.
     std::atomic<bool> polls_kernel{false};
+    /// The NIC agent's hint, while it is connected: the next message begins there.
+    const PlaceAhead* next_frame = nullptr;
     /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
     /// into the queue by itself.
     bool rings_receives = false;

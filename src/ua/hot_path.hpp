@@ -66,6 +66,7 @@ inline bool VirtualInterface::plain_send(const VIP_DESCRIPTOR* descriptor,
     if (state_ != ViState::Connected || send_failed_) return false;
     const ka::Region* region = plain_descriptor(descriptor, memory_handle, queues_->send);
     if (region == nullptr) return false;
+    na::ask_for(queues_->next_frame, descriptor->CS.Length);
     const std::uint32_t control = descriptor->CS.Control;
     send.segment = descriptor->DS[0].Local;
     if (send.segment.Handle != memory_handle) {

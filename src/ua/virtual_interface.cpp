@@ -571,6 +571,11 @@ std::uint32_t VirtualInterface::longest_packet(std::uint64_t expected) {
     return is(expected) && state_ == ViState::Connected ? carrier_->longest_gathered() : 0;
 }
 
+const na::PlaceAhead* VirtualInterface::next_frame(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    return is(expected) && state_ == ViState::Connected ? queues_->next_frame : nullptr;
+}
+
 bool VirtualInterface::reaches_peer_memory(std::uint64_t expected) {
     const base::BiasedGuard guard(lock_);
     return is(expected) && state_ == ViState::Connected && carrier_->reaches_peer_memory();

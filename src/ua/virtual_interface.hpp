@@ -99,6 +99,8 @@ class VirtualInterface final : public na::EndpointOwner {
                                             const na::HeadedMessage& message);
     /// The longest packet that finds room in the end; 0: none, packets must be posted.
     [[nodiscard]] std::uint32_t longest_packet(std::uint64_t expected);
+    /// na::QueuePair::next_frame; it may be looked at until the VI is destroyed.
+    [[nodiscard]] const na::PlaceAhead* next_frame(std::uint64_t expected);
     /// na::Endpoint::reaches_peer_memory
     [[nodiscard]] bool reaches_peer_memory(std::uint64_t expected);
     /// Looks for arrivals and completions. True if anything happened.

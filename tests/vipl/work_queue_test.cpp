@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VipPostSend, VipPostRecv, VipSendDone, VipRecvDone, VipSendWait, VipRecvWait: what a message is,
 // in what order things complete, and what a malformed descriptor does.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <memory>
 #include <random>
 
 #include "vipl/harness.hpp"
@@ -777,9 +780,14 @@ TEST(Post, RefusesBadViHandles) {
 class BadDescriptorMemory : public EachLevel {};
 
 TEST_P(BadDescriptorMemory, IsRefusedAndReported) {
-    enum class Fault { UnknownHandle, StaleHandle, OtherRegion, OtherTag, RunsOverTheEnd };
+    constexpr std::size_t page = 4096;
+    const auto unmap = [](void* address) { ::munmap(address, page); };
+    const std::unique_ptr<void, decltype(unmap)> unreadable(
+        ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), unmap);
+    ASSERT_NE(unreadable.get(), MAP_FAILED);
+    enum class Fault { UnknownHandle, StaleHandle, OtherRegion, OtherTag, RunsOverTheEnd, Nowhere };
     for (const Fault fault : {Fault::UnknownHandle, Fault::StaleHandle, Fault::OtherRegion,
-                              Fault::OtherTag, Fault::RunsOverTheEnd}) {
+                              Fault::OtherTag, Fault::RunsOverTheEnd, Fault::Nowhere}) {
         for (const bool receive : {false, true}) {
             SCOPED_TRACE(testing::Message() << "fault " << static_cast<int>(fault)
                                             << (receive ? ", receive" : ", send"));
@@ -815,6 +823,11 @@ TEST_P(BadDescriptorMemory, IsRefusedAndReported) {
                     fill(descriptor, five);
                     break;
                 }
+                case Fault::Nowhere:
+                    // Nobody may look at it before it is known to be in the region.
+                    descriptor = static_cast<VIP_DESCRIPTOR*>(unreadable.get());
+                    handle = pair.client.arena.handle();
+                    break;
             }
             EXPECT_VIP(VIP_INVALID_PARAMETER,
                        receive ? VipPostRecv(pair.client.vi, descriptor, handle)

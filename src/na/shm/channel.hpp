@@ -14,6 +14,7 @@
 #include "base/counters.hpp"
 #include "base/cpu.hpp"
 #include "base/probe.hpp"
+#include "na/place_ahead.hpp"
 #include "na/shm/frame.hpp"
 
 namespace via::na::shm {
@@ -105,7 +106,7 @@ class ChannelWriter {
     explicit ChannelWriter(const Direction& direction, std::uint64_t stream = 0)
         : direction_(direction),
           line_mask_(direction.geometry.frame_lines - 1),
-          current_(&direction.lines[0].cells[0]),
+          current_(reinterpret_cast<std::byte*>(&direction.lines[0])),
           ring_limit_(direction.geometry.ring_bytes()),
           ring_end_(std::min(ring_limit_, first_ring_bytes)),
           chunk_lines_(std::size_t{direction.geometry.frame_lines} * line_cells),
@@ -130,7 +131,7 @@ class ChannelWriter {
         // Everything written before (data in the byte ring, RDMA) comes before the frame.
         std::atomic_thread_fence(std::memory_order_release);
         const auto* from = static_cast<const std::byte*>(payload);
-        Cell* cell = current_;
+        Cell* cell = current();
         if (cells != 1) {
             // What is left of the line behind it is too short for another of its length. The frame
             // takes it, or the receiver would have to look at this line again to find it padded.
@@ -146,9 +147,7 @@ class ChannelWriter {
                              encode({kind, static_cast<std::uint8_t>(cells), flags,
                                      static_cast<std::uint16_t>(payload_bytes), argument},
                                     lap_));
-        cell_ += cells;
-        current_ += cells;
-        if (cell_ == line_cells) next_line();
+        advance(cell, cells);
     }
 
     /// The same for a payload in `line_words` words, zeros behind it. Cells are made of words by
@@ -159,7 +158,7 @@ class ChannelWriter {
         std::atomic_thread_fence(std::memory_order_release);
         if (cells != 1 && line_cells - cell_ < 2 * cells) cells = line_cells - cell_;
         const std::uint64_t tag = encode_tag(FrameKind::Continuation, 1, lap_);
-        Cell* cell = current_;
+        Cell* cell = current();
         const auto store = [&](std::uint32_t which, std::uint64_t low, std::uint64_t high) {
             base::store_together(cell[which].payload, cell[which].header, low,
                                  (high & payload_of_tagged_word) | tag);
@@ -172,9 +171,7 @@ class ChannelWriter {
                              encode({kind, static_cast<std::uint8_t>(cells), flags,
                                      static_cast<std::uint16_t>(payload_bytes), argument},
                                     lap_));
-        cell_ += cells;
-        current_ += cells;
-        if (cell_ == line_cells) next_line();
+        advance(cell, cells);
     }
 
     /// The commonest frame of all: a headed one with a word and up to 15 bytes in two cells. False:
@@ -188,7 +185,7 @@ class ChannelWriter {
             return false;
         before();
         std::atomic_thread_fence(std::memory_order_release);
-        Cell* cell = current_;
+        Cell* cell = current();
         const std::uint64_t lap = lap_ ? lap_bit : 0;
         base::store_together(cell[1].payload, cell[1].header, low,
                              high | encode_tag(FrameKind::Continuation, 1, false) | lap);
@@ -196,9 +193,7 @@ class ChannelWriter {
             cell->payload, cell->header, head,
             short_headed_tag | lap |
                 static_cast<std::uint64_t>(payload_bytes + sizeof head) << length_shift | note);
-        cell_ += 2;
-        current_ += 2;
-        if (cell_ == line_cells) next_line();
+        advance(cell, 2);
         return true;
     }
 
@@ -238,6 +233,14 @@ class ChannelWriter {
     [[gnu::always_inline]] void probe_doorbell([[maybe_unused]] std::uint32_t whom) const noexcept {
         VIA_PROBE_DOORBELL(stream_, whom);
     }
+    /// For the next chunk, if it will be as long: the receiver had these lines a lap ago.
+    void fetch_next_place(std::uint32_t bytes) const noexcept {
+        constexpr std::uint32_t most = 8 * base::cache_line;
+        ask_for_lines(direction_.ring + ring_offset_,
+                      std::min({bytes, most, ring_end_ - ring_offset_}));
+    }
+    /// For QueuePair::next_frame.
+    [[nodiscard]] const PlaceAhead& next_frame() const noexcept { return current_; }
     /// For a writer of many frames: the receiver had the line after this one a lap ago. It comes
     /// while this one is filled, or stores would wait for it.
     void fetch_next_line() const noexcept {
@@ -249,10 +252,24 @@ class ChannelWriter {
     static constexpr std::uint32_t rounds_before_growth = 4;
     static constexpr std::uint32_t rounds_of_a_stream = 64;
 
+    [[nodiscard]] Cell* current() const noexcept {
+        return reinterpret_cast<Cell*>(current_.load(std::memory_order_relaxed));
+    }
+    void go_to(Cell* cell) noexcept {
+        current_.store(reinterpret_cast<std::byte*>(cell), std::memory_order_relaxed);
+    }
+    /// Behind a frame that began at `cell`, the current one.
+    void advance(Cell* cell, std::uint32_t cells) noexcept {
+        cell_ += cells;
+        if (cell_ == line_cells)
+            next_line();
+        else
+            go_to(cell + cells);
+    }
     void next_line() noexcept {
         cell_ = 0;
         ++line_;
-        current_ = &direction_.lines[line_ & line_mask_].cells[0];
+        go_to(&direction_.lines[line_ & line_mask_].cells[0]);
         if ((line_ & line_mask_) == 0) lap_ = !lap_;
     }
     void store_further_cells(Cell* cell, const std::byte* from, std::uint32_t bytes,
@@ -276,9 +293,9 @@ class ChannelWriter {
     }
     /// Every cell is written in every lap, so that none looks new two laps later.
     void pad_line() noexcept {
-        for (; cell_ != line_cells; ++cell_, ++current_)
-            current_->header.store(encode({FrameKind::Pad, 1, 0, 0, 0}, lap_),
-                                   std::memory_order_release);
+        for (Cell* cell = current(); cell_ != line_cells; ++cell_, ++cell)
+            cell->header.store(encode({FrameKind::Pad, 1, 0, 0, 0}, lap_),
+                               std::memory_order_release);
         next_line();
     }
     [[nodiscard]] bool line_free(std::uint64_t number) noexcept {
@@ -332,7 +349,7 @@ class ChannelWriter {
 
     Direction direction_;
     std::uint64_t line_mask_;
-    Cell* current_;  ///< where the next frame begins
+    PlaceAhead current_;  ///< where the next frame begins
     std::uint64_t line_ = 0;
     std::uint32_t cell_ = 0;
     bool lap_ = true;

@@ -101,6 +101,7 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     shows_plainly_ = queues_.sink != nullptr && !queues_.acknowledged();
     gathers_ = !queues_.acknowledged();
     queues_.shares_core.store(false, std::memory_order_relaxed);
+    queues_.next_frame = &writer_->next_frame();
 
     outbox_ = false;
     published_ = false;
@@ -165,6 +166,7 @@ void ShmEndpoint::nudge() {
 void ShmEndpoint::disconnect() {
     sends_at_once_ = false;
     gathers_ = false;
+    queues_.next_frame = nullptr;
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
     writer_->control().producer.state.store(static_cast<std::uint32_t>(EndState::Closed),
                                             std::memory_order_release);

@@ -56,6 +56,7 @@ bool ShmEndpoint::send_chunk_at_once(const void* data, std::uint32_t bytes, bool
     writer_->publish(FrameKind::First,
                      frame_final | (has_immediate ? frame_immediate : std::uint8_t{0}), &notice,
                      sizeof notice, immediate);
+    writer_->fetch_next_place(bytes);
     return finish_at_once(bytes, base::DataPath::Ring);
 }
 
