@@ -3,8 +3,8 @@
 """Every command that the documents show works: commands_test.py SOURCE BUILD FOLDER
 
 The build is installed into a folder, and each document's commands are run there in their order, as
-somebody would type them. RULES says what is run otherwise: until it has shown something, by another test
-(which must name it), or not at all, with the reason. A command that no rule covers is run.
+somebody would type them. RULES says what is run otherwise: with less to do, until it has shown something,
+or by another test, which must name it. A command that no rule covers is run. What makes labs is for root only.
 """
 import os
 import re
@@ -18,12 +18,12 @@ from pathlib import Path
 
 source, build, work = (Path(word) for word in sys.argv[1:4])
 prefix = work / "prefix"
-SECONDS = 120  # for one command
+SECONDS = 240  # for one command
 
 # What begins a command in an indented block; everything else there is a picture or a listing.
-PROGRAMS = r"(?:sudo |[A-Z_]+=\S+ )*(?:\./run|via|mpirun|mpicc|cc|c\+\+|srun|salloc|fi_info|export|apt-get|apt|dpkg|cp|bpftrace|python3|dpkg-buildpackage|\./echo|\./hello|promtool|curl)(?=\s|$)"
+PROGRAMS = r"(?:sudo |[A-Z_]+=\S+ )*(?:\./run|via|mpirun|mpiexec|mpicc|cc|c\+\+|srun|salloc|fi_info|export|apt-get|apt|dpkg|cp|bpftrace|python3|dpkg-buildpackage|\./echo|\./hello|promtool|curl)(?=\s|$)"
 
-LIVE, ELSEWHERE, NOT_RUN = "live", "elsewhere", "not run"
+LESS, LIVE, HOSTS, ELSEWHERE, PACKAGES, NOT_RUN = "less", "live", "hosts", "elsewhere", "packages", "not run"
 RULES = [
     # The tree's own commands are what builds and tests this very build.
     (r"\./run (build|test|lint|demo|format)", ELSEWHERE, (".ci/run", "./run test")),
@@ -31,10 +31,11 @@ RULES = [
     (r"\./run install", ELSEWHERE, ("tests/install/install_test.sh", "cmake --install")),
     (r"\./run package", ELSEWHERE, ("run", "package")),
     (r"\./run site", ELSEWHERE, ("docs/site/CMakeLists.txt", "build_site.py")),
-    (r"\./run soak", NOT_RUN, "takes as long as one likes; ./run test runs the same programs for less"),
-    (r"\./run bench --list", "run", None),
-    (r"\./run bench", NOT_RUN, "measures for minutes to a quarter of an hour; its parts are in tests/bench"),
-    (r"via stat my_program$", NOT_RUN, "names a program of the reader's"),
+    (r"\./run soak", LESS, " --seeds 20 --kills 1 --gigabytes 0"),
+    (r"\./run bench --quick", LESS, " --repetitions 1 --no-plots"),
+    (r"\./run bench --row", LESS, " --repetitions 1"),
+    (r"\./run bench", LESS, " --list"),  # a quarter of an hour otherwise; --quick measures of each kind
+    (r"via stat my_program$", LIVE, "my_program pingpong --device shm0 --seconds 60"),
     (r"via (stat|links)( --watch)?$", LIVE, None),
     (r"via report", ELSEWHERE, ("tests/tools/report_command_test.cpp", "diff")),
     (r"(sudo )?via web", ELSEWHERE, ("tests/tools/CMakeLists.txt", "web")),
@@ -42,15 +43,16 @@ RULES = [
     (r"via sim ablate", ELSEWHERE, ("tests/tools/sim_report_command_test.cpp", "ablate")),
     (r"via modes", ELSEWHERE, ("tests/tools/modes_command_test.cpp", "modes")),
     (r"via tune", ELSEWHERE, ("tests/tools/modes_command_test.cpp", '"tune"')),
-    (r"via ablate$", NOT_RUN, "measures for minutes; the one with --only in the manual page is run"),
+    (r"via ablate$", LESS, " --pairs 1"),
     (r"(sudo )?via lab demo", ELSEWHERE, ("tests/tools/net_command_test.cpp", "demo")),
     (r"(sudo )?via window --lab .*--seconds 20", ELSEWHERE, ("tests/tools/web_browser_test.py", '"window", "--lab"')),
     (r"via run .*hpcc|cp /usr/share/doc/hpcc", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "run-hpcc.sh")),
-    (r"via run .*(--hosts|lmp|program\.py)", NOT_RUN, "other hosts, or programs that the tests do not install"),
+    (r"via run .*--hosts", HOSTS, {"one": "a", "two": "b"}),
+    (r"via run .*lmp", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "melt.lammps")),
     (r"via run .*NPopenmpi", ELSEWHERE, ("tests/mpi/CMakeLists.txt", "netpipe")),
-    (r"(srun|salloc|export SLURM_CONF|export (FI_PROVIDER|OMPI_MCA))", NOT_RUN, "a cluster with Slurm"),
+    (r"(srun|salloc|export SLURM_CONF|export (FI_PROVIDER|OMPI_MCA))", ELSEWHERE, ("tests/docs/slurm_test.py", "srun")),
     (r"apt-get install \./build/packages", ELSEWHERE, ("tests/package/package_test.sh", "apt-get")),
-    (r"apt(-get)? ", NOT_RUN, "changes the machine"),
+    (r"apt-get install ", PACKAGES, None),  # changes the machine, but ./run has installed them
     (r"cc mine\.c", ELSEWHERE, ("tests/install/install_test.sh", "pkg-config")),
     (r"PYTHONPATH=\S+ python3 bindings/python/examples", ELSEWHERE, ("bindings/python/tests/CMakeLists.txt", "first_steps.py")),
     (r"sudo bpftrace ", ELSEWHERE, ("tests/tracing/bpftrace_test.py", "bpftrace")),
@@ -98,6 +100,7 @@ def run(command, names, folder):
     """None, or what went wrong. All that it starts ends with it."""
     command = re.sub(r"^sudo ", "", command).replace("/usr/local/", f"{prefix}/")
     command = re.sub(r"^\./run bench", f"{build}/bin/viabench", command)  # what it calls when all is built
+    command = re.sub(r"^\./run soak", f"VIA_RELEASE={build} {source}/run soak", command)
     if command.startswith("mpirun"):  # libfabric finds what is installed for the system by itself
         names = {**names, "FI_PROVIDER_PATH": str(prefix / os.environ["INSTALL_LIBDIR"] / "libfabric")}
     behind = command.endswith("&")
@@ -114,8 +117,25 @@ def run(command, names, folder):
     return None if process.returncode == 0 else f"exit code {process.returncode}: {output.decode(errors='replace')[-600:]}"
 
 
-def run_live(command, names, folder):
+def run_between_hosts(command, hosts, names, folder):
+    """A command for machines with these names, given to the hosts of a lab, which are entered otherwise than by ssh."""
+    for name, host in hosts.items():
+        command = re.sub(rf"\b{name}\b", host, command)
+    launch = "env OMPI_MCA_oob_tcp_if_include=link0 'OMPI_MCA_plm_rsh_agent=via lab shell'"
+    return run(f"via lab up; trap 'via lab down' EXIT; via lab run {next(iter(hosts.values()))} -- {launch} {command}", names, folder)
+
+
+def run_live(command, beside, names, folder):
     """A command that goes on for ever must have shown something and then end by Ctrl-C."""
+    if beside:  # the reader's own program, which is via by another name
+        shutil.copy(prefix / "bin/via", prefix / "bin" / beside.split()[0])
+        other = subprocess.Popen(shlex.split(beside), cwd=folder, env=names, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, start_new_session=True)
+        try:
+            return run_live(command, None, names, folder)
+        finally:
+            os.killpg(other.pid, signal.SIGKILL)
+            other.wait()
     process = subprocess.Popen(shlex.split(command), cwd=folder, env=names, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     os.set_blocking(process.stdout.fileno(), False)
@@ -136,6 +156,12 @@ def run_live(command, names, folder):
     return None if shown else "it showed nothing"
 
 
+def check_packages(command):
+    known = set((source / "cmake/debian-packages.txt").read_text().split())
+    missing = [name for name in command.split()[2:] if name not in known]
+    return f"cmake/debian-packages.txt has no {', '.join(missing)}, so no test uses them" if missing else None
+
+
 def check_elsewhere(what):
     file, word = what
     path = source / file
@@ -152,6 +178,7 @@ def main():
     shutil.copytree(source / "bindings", folder / "bindings", ignore_dangling_symlinks=True) if (source / "bindings").exists() else None
     names = environment()
     subprocess.run(["mpicc", "-o", str(folder / "program"), str(source / "examples/mpi/hello.c")], check=True)
+    (folder / "program.py").write_text("from mpi4py import MPI\nassert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.Get_size() == 2\n")
     documents = [source / "README.md", source / "CONTRIBUTING.md", *sorted(source.glob("docs/*.md")), *sorted(source.glob("docs/man/*.md"))]
     done, counts, failures = {}, {}, []
     for document in documents:
@@ -160,16 +187,20 @@ def main():
             if command in done and "via lab" not in command:  # a lab is made anew for each document
                 continue
             how, what = rule_for(command)
-            if how == "run" and re.search(r"\blab\b|--lab", command) and os.geteuid() != 0:
+            if (how in ("run", LESS) and re.search(r"\blab\b|--lab|soak", command) or how == HOSTS) and os.geteuid() != 0:
                 how = NOT_RUN
             started = time.monotonic()
-            if how == "run":
-                problem = run(command, names, folder)
+            if how in ("run", LESS):
+                problem = run(command + (what or ""), names, folder)
                 if isinstance(problem, subprocess.Popen):
                     waiting.append((command, problem))
                     problem = None
             elif how == LIVE:
-                problem = run_live(command, names, folder)
+                problem = run_live(command, what, names, folder)
+            elif how == HOSTS:
+                problem = run_between_hosts(command, what, names, folder)
+            elif how == PACKAGES:
+                problem = check_packages(command)
             elif how == ELSEWHERE:
                 problem = check_elsewhere(what)
             else:
