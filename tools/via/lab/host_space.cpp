@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "names.hpp"
@@ -26,13 +26,8 @@ namespace {
 constexpr base::Nanoseconds time_to_end = 1'000'000'000;
 constexpr base::Nanoseconds time_to_die = 5'000'000'000;
 
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::string process_name(pid_t pid) {
-    std::string name = read_file(fmt::format("/proc/{}/comm", pid));
+    std::string name = text_of_file(fmt::format("/proc/{}/comm", pid));
     while (!name.empty() && name.back() == '\n')
         name.pop_back();
     return name;
@@ -125,11 +120,18 @@ int SpaceDoor::enter() const noexcept {
     return 0;
 }
 
+std::string text_of_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();  // a bare buffer would throw when reading fails
+    return text.str();
+}
+
 std::vector<ProcessInSpace> processes_in(const std::string& space) {
     std::vector<ProcessInSpace> processes;
     for (const pid_t pid : pids_in(space_path(space))) {
         ProcessInSpace process{pid, process_name(pid), {}};
-        process.command = read_file(fmt::format("/proc/{}/cmdline", pid));
+        process.command = text_of_file(fmt::format("/proc/{}/cmdline", pid));
         while (!process.command.empty() && process.command.back() == '\0')
             process.command.pop_back();
         std::replace(process.command.begin(), process.command.end(), '\0', ' ');

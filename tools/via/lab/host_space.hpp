@@ -30,6 +30,9 @@ class SpaceDoor {
     std::string hosts_file_;  ///< empty: the host has none of its own
 };
 
+/// Empty if it can not be read: a process may end after its file in /proc was opened.
+[[nodiscard]] std::string text_of_file(const std::string& path);
+
 struct ProcessInSpace {
     pid_t pid = 0;
     std::string name;     ///< as the kernel calls it
