@@ -41,6 +41,7 @@ local p = {
     link = ProtoField.uint8("viaduct.link", "Link"),
     flags = ProtoField.uint8("viaduct.flags", "Flags", base.HEX),
     sealed = ProtoField.bool("viaduct.flags.sealed", "Sealed", 8, nil, 1),
+    continues = ProtoField.bool("viaduct.flags.continues", "Continues", 8, nil, 2),
     encrypted = ProtoField.bytes("viaduct.encrypted", "Encrypted frames"),
     tag = ProtoField.bytes("viaduct.tag", "Tag"),
     padding = ProtoField.bytes("viaduct.padding", "Padding"),
@@ -204,6 +205,18 @@ local function add_frame(buffer, at, bytes, tree)
     return types[kind]
 end
 
+-- The middle of a long operation: no frames, and the message's number lies in three places.
+local function add_continuation(buffer, tree)
+    local message = buffer(15, 1):uint() * 65536 + buffer(16, 2):le_uint()
+    local length = buffer:len() - 22
+    local branch = tree:add(packet, buffer(16), "Continuation")
+    branch:add(p.message, buffer(16, 2), message)
+    branch:add(p.length, buffer(22), length)
+    branch:add_le(p.offset, buffer(18, 4))
+    branch:add(p.payload, buffer(22))
+    return string.format("continues %d (%d B)", message, length)
+end
+
 function packet.dissector(buffer, info, tree)
     if buffer:len() < 16 then return 0 end
     info.cols.protocol = "VIADUCT"
@@ -215,6 +228,7 @@ function packet.dissector(buffer, info, tree)
     top:add(p.link, buffer(13, 1))
     local flags = top:add(p.flags, buffer(14, 1))
     flags:add(p.sealed, buffer(14, 1))
+    flags:add(p.continues, buffer(14, 1))
     local said = {string.format("link %d packet %d:", buffer(13, 1):uint(),
                                 buffer(8, 4):le_uint())}
     local at = 16
@@ -226,6 +240,14 @@ function packet.dissector(buffer, info, tree)
             top:add(p.tag, buffer(buffer:len() - 16, 16))
         end
         said[#said + 1] = "sealed"
+        at = buffer:len()
+    elseif buffer(14, 1):uint() == 2 then
+        if buffer:len() > 22 then
+            said[#said + 1] = add_continuation(buffer, top)
+        else
+            top:add_proto_expert_info(malformed)
+            said[#said + 1] = "malformed"
+        end
         at = buffer:len()
     end
     while at < buffer:len() do
@@ -246,13 +268,13 @@ function packet.dissector(buffer, info, tree)
     return buffer:len()
 end
 
--- A packet by trial: nothing may be wrong, and there must be a frame.
+-- A packet by trial: nothing may be wrong, and there must be a frame. Continuations show too little
+-- of themselves; they come after others.
 local function is_packet(buffer)
-    if buffer:len() < 17 or buffer(12, 1):uint() ~= 1 or buffer(15, 1):uint() ~= 0 then
+    if buffer:len() < 17 or buffer(12, 1):uint() ~= 2 or buffer(15, 1):uint() ~= 0 or
+        buffer(14, 1):uint() ~= 0 then
         return false
     end
-    local flags = buffer(14, 1):uint()
-    if flags ~= 0 and flags ~= 2 then return false end
     local at = 16
     while at < buffer:len() and buffer(at, 1):uint() ~= 0 do
         local bytes = frame_bytes(buffer, at)

@@ -50,6 +50,8 @@ class Train {
     /// Place for `bytes` more of the packet, to be written by the caller at once.
     [[nodiscard]] std::byte* append(std::uint32_t bytes) noexcept;
     void refer(const std::byte* data, std::uint32_t bytes) noexcept;
+    /// A packet that was opened just now is all of this, and as much payload as there is room for.
+    void make_continuation(const wire::Continuation& piece) noexcept;
     /// Fills the packet up to `bytes`.
     void pad(std::uint32_t bytes) noexcept;
     /// Forgets the packet that was opened last.
@@ -152,6 +154,11 @@ inline std::byte* Train::append(std::uint32_t bytes) noexcept {
     }
     vectors_[vectors_used_++] = {at, bytes};
     return at;
+}
+
+inline void Train::make_continuation(const wire::Continuation& piece) noexcept {
+    static_cast<void>(append(wire::Continuation::bytes));
+    wire::encode(packet_start_, piece);
 }
 
 inline void Train::refer(const std::byte* data, std::uint32_t bytes) noexcept {

@@ -101,63 +101,12 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
         if (owed_packets_ != 0) soon_ = true;
         return;
     }
-    wire::FrameReader reader(*body);
-    bool carries_data = false;
-    while (const auto type = reader.next()) {
-        switch (*type) {
-            case wire::FrameType::Acknowledgement: {
-                settle();
-                if (!reader.take(heard_)) return client_.violation("a malformed acknowledgement");
-                heard_at_ = now;
-                put_aside_ = true;
-                if (!may_put_aside_ || reader.next() != wire::FrameType::Send) settle();
-                break;
-            }
-            case wire::FrameType::Ping: {
-                wire::PingFrame frame;
-                if (!reader.take(frame)) return client_.violation("a malformed ping");
-                send_control(index, now, wire::FrameType::Pong, frame.stamp, 0);
-                break;
-            }
-            case wire::FrameType::Pong: {
-                wire::PingFrame frame;
-                if (!reader.take(frame)) return client_.violation("a malformed pong");
-                take_pong(index, frame.stamp, now);
-                break;
-            }
-            case wire::FrameType::Close: {
-                wire::CloseFrame frame;
-                if (!reader.take(frame)) return client_.violation("a malformed goodbye");
-                send_control(index, now, wire::FrameType::Closed, 0, 0);
-                client_.peer_closes(frame);
-                // Whoever has said goodbye does not listen any more.
-                if (closing_) closed_ = true;
-                break;
-            }
-            case wire::FrameType::Closed: {
-                wire::CloseFrame frame;
-                if (!reader.take(frame)) return client_.violation("a malformed goodbye");
-                if (closing_) closed_ = true;
-                break;
-            }
-            case wire::FrameType::Send:
-            case wire::FrameType::RdmaWrite:
-            case wire::FrameType::ReadRequest:
-            case wire::FrameType::ReadData: {
-                wire::DataFrame frame;
-                std::span<const std::byte> payload;
-                if (!reader.take(frame, payload)) return client_.violation("a malformed operation");
-                carries_data = true;
-                // It will come again, in a packet with another number.
-                if (!client_.take(frame, payload)) return;
-                break;
-            }
-            default:
-                return client_.violation("a frame of a kind that there is not");
-        }
-    }
+    const Contents contents = (header.flags & wire::packet_continues) != 0
+                                  ? take_continuation(header, *body)
+                                  : take_frames(index, *body, now);
+    if (contents == Contents::Refused) return;
     if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return;
-    if (!carries_data) return;
+    if (contents != Contents::Data) return;
     last_arrival_ = index;
     Owed& owed = owed_[index];
     if (owed_packets_ == 0) {
@@ -171,6 +120,81 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     if (!in_order || owed.packets >= acknowledge_every_packets ||
         owed.bytes >= std::min(acknowledge_every_bytes, link.limits().window_bytes / 4))
         soon_ = true;
+}
+
+/// The peer breaks the rules.
+Transport::Contents Transport::violation(const char* what) {
+    client_.violation(what);
+    return Contents::Refused;
+}
+
+/// Refused: it will come again, in a packet with another number.
+Transport::Contents Transport::take_continuation(const wire::PacketHeader& header,
+                                                 std::span<const std::byte> body) {
+    const auto piece = wire::decode_continuation(header, body);
+    if (!piece) return violation("a piece without bytes");
+    const bool taken = client_.take_continued(*piece, body.subspan(wire::Continuation::bytes));
+    return taken ? Contents::Data : Contents::Refused;
+}
+
+Transport::Contents Transport::take_frames(std::size_t index, std::span<const std::byte> body,
+                                           Nanoseconds now) {
+    wire::FrameReader reader(body);
+    Contents contents = Contents::Words;
+    while (const auto type = reader.next()) {
+        switch (*type) {
+            case wire::FrameType::Acknowledgement: {
+                settle();
+                if (!reader.take(heard_)) return violation("a malformed acknowledgement");
+                heard_at_ = now;
+                put_aside_ = true;
+                if (!may_put_aside_ || reader.next() != wire::FrameType::Send) settle();
+                break;
+            }
+            case wire::FrameType::Ping: {
+                wire::PingFrame frame;
+                if (!reader.take(frame)) return violation("a malformed ping");
+                send_control(index, now, wire::FrameType::Pong, frame.stamp, 0);
+                break;
+            }
+            case wire::FrameType::Pong: {
+                wire::PingFrame frame;
+                if (!reader.take(frame)) return violation("a malformed pong");
+                take_pong(index, frame.stamp, now);
+                break;
+            }
+            case wire::FrameType::Close: {
+                wire::CloseFrame frame;
+                if (!reader.take(frame)) return violation("a malformed goodbye");
+                send_control(index, now, wire::FrameType::Closed, 0, 0);
+                client_.peer_closes(frame);
+                // Whoever has said goodbye does not listen any more.
+                if (closing_) closed_ = true;
+                break;
+            }
+            case wire::FrameType::Closed: {
+                wire::CloseFrame frame;
+                if (!reader.take(frame)) return violation("a malformed goodbye");
+                if (closing_) closed_ = true;
+                break;
+            }
+            case wire::FrameType::Send:
+            case wire::FrameType::RdmaWrite:
+            case wire::FrameType::ReadRequest:
+            case wire::FrameType::ReadData: {
+                wire::DataFrame frame;
+                std::span<const std::byte> payload;
+                if (!reader.take(frame, payload)) return violation("a malformed operation");
+                contents = Contents::Data;
+                // It will come again, in a packet with another number.
+                if (!client_.take(frame, payload)) return Contents::Refused;
+                break;
+            }
+            default:
+                return violation("a frame of a kind that there is not");
+        }
+    }
+    return contents;
 }
 
 void Transport::received_all(Nanoseconds now) noexcept {

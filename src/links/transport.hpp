@@ -45,6 +45,9 @@ class StreamClient {
     /// False: it can not be taken now; the packet counts as lost.
     [[nodiscard]] virtual bool take(const wire::DataFrame& frame,
                                     std::span<const std::byte> payload) = 0;
+    /// A piece of an operation of which others have come before; else like take().
+    [[nodiscard]] virtual bool take_continued(const wire::Continuation& piece,
+                                              std::span<const std::byte> payload) = 0;
     /// Of some operation a part has come.
     [[nodiscard]] virtual bool is_midway() const noexcept = 0;
     virtual void peer_closes(const wire::CloseFrame& frame) = 0;
@@ -153,6 +156,12 @@ class Transport {
     bool send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
                       std::uint32_t padded_to);
     void send_close(Nanoseconds now);
+    enum class Contents : std::uint8_t { Refused, Words, Data };
+    Contents violation(const char* what);
+    [[nodiscard]] Contents take_frames(std::size_t link, std::span<const std::byte> body,
+                                       Nanoseconds now);
+    [[nodiscard]] Contents take_continuation(const wire::PacketHeader& header,
+                                             std::span<const std::byte> body);
     void take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now);
     void take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now);
     void ping(std::size_t index, Nanoseconds now);

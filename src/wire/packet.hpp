@@ -13,7 +13,7 @@
 
 namespace via::wire {
 
-inline constexpr std::uint8_t packet_version = 1;
+inline constexpr std::uint8_t packet_version = 2;
 
 static_assert(std::endian::native == std::endian::little,
               "numbers travel as they lie in memory; a big-endian machine must turn them");
@@ -29,7 +29,7 @@ void store(std::byte* to, Number value) noexcept {
     std::memcpy(to, &value, sizeof value);
 }
 
-/// 0 token, 4 checksum, 8 packet number, 12 version, 13 link, 14 flags, 15 zero.
+/// 0 token, 4 checksum, 8 packet number, 12 version, 13 link, 14 flags, 15 see Continuation.
 struct PacketHeader {
     static constexpr std::uint32_t bytes = 16;
     static constexpr std::uint32_t checksum_at = 4;
@@ -41,8 +41,10 @@ struct PacketHeader {
     std::uint8_t version = packet_version;
     std::uint8_t link = 0;
     std::uint8_t flags = 0;
+    std::uint8_t message_high = 0;  ///< zero unless packet_continues
 };
-inline constexpr std::uint8_t packet_sealed = 1;  ///< encrypted; the tag follows the frames
+inline constexpr std::uint8_t packet_sealed = 1;     ///< encrypted; the tag follows the frames
+inline constexpr std::uint8_t packet_continues = 2;  ///< no frames: a Continuation
 
 enum class FrameType : std::uint8_t {
     Pad = 0,  ///< nothing follows
@@ -97,6 +99,16 @@ inline bool DataFrame::has_immediate() const noexcept {
            (type == FrameType::RdmaWrite || type == FrameType::ReadRequest ? 12U : 0U);
 }
 
+/// A packet that has nothing but the middle of a long operation: behind its header come low half of
+/// the message (2) and offset (4), then payload up to the packet's end. What else there is to know
+/// about the operation was in frames before it. So a packet of a stream carries more than TCP's.
+struct Continuation {
+    static constexpr std::uint32_t bytes = 6;
+    static constexpr unsigned message_bits = 24;
+    std::uint32_t message = 0;  ///< so many low bits of the operation's number
+    std::uint32_t offset = 0;
+};
+
 /// What has come of one link's packets. type, link, ranges, state, delay (4), delivered (4),
 /// largest (4), then for each range its length and the gap below it (4 + 4).
 struct AcknowledgementFrame {
@@ -150,12 +162,15 @@ class FrameReader {
     std::span<const std::byte> rest_;
 };
 
-/// The number that is meant by its low half, near one that is known.
+/// The number that is meant by its low bits, near one that is known.
+template <unsigned bits = 32>
 [[nodiscard]] constexpr std::uint64_t expand(std::uint32_t low, std::uint64_t near) noexcept {
-    const auto difference = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(near));
+    constexpr unsigned unused = 32 - bits;
+    const std::uint32_t shifted = (low - static_cast<std::uint32_t>(near)) << unused;
+    const std::int32_t difference = static_cast<std::int32_t>(shifted) >> unused;
     const std::uint64_t result = near + static_cast<std::uint64_t>(std::int64_t{difference});
     // Nothing is below zero.
-    return difference < 0 && result > near ? result + (std::uint64_t{1} << 32) : result;
+    return difference < 0 && result > near ? result + (std::uint64_t{1} << bits) : result;
 }
 
 // ---- coding -------------------------------------------------------------------------------------
@@ -166,7 +181,8 @@ class FrameReader {
 inline void encode(std::byte* to, const PacketHeader& header) noexcept {
     store(to, std::uint64_t{header.token} | std::uint64_t{header.checksum} << 32U);
     store(to + 8, std::uint64_t{header.number} | std::uint64_t{header.version} << 32U |
-                      std::uint64_t{header.link} << 40U | std::uint64_t{header.flags} << 48U);
+                      std::uint64_t{header.link} << 40U | std::uint64_t{header.flags} << 48U |
+                      std::uint64_t{header.message_high} << 56U);
 }
 
 inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
@@ -177,7 +193,27 @@ inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
     header.version = load<std::uint8_t>(from + 12);
     header.link = load<std::uint8_t>(from + 13);
     header.flags = load<std::uint8_t>(from + 14);
+    header.message_high = load<std::uint8_t>(from + 15);
     return header;
+}
+
+/// Makes a packet a continuation whose header is encoded already, without these two fields. Writes
+/// two bytes beyond its own, which are the payload's.
+inline void encode(std::byte* packet, const Continuation& piece) noexcept {
+    const std::uint64_t high = (piece.message >> 16U) & 0xFFU;
+    store(packet + 8,
+          load<std::uint64_t>(packet + 8) | std::uint64_t{packet_continues} << 48U | high << 56U);
+    store(packet + PacketHeader::bytes,
+          std::uint64_t{piece.message & 0xFFFFU} | std::uint64_t{piece.offset} << 16U);
+}
+
+/// Empty: there is no payload. `body`: what follows the header.
+inline std::optional<Continuation> decode_continuation(const PacketHeader& header,
+                                                       std::span<const std::byte> body) noexcept {
+    if (body.size() <= Continuation::bytes) return std::nullopt;
+    return Continuation{
+        std::uint32_t{load<std::uint16_t>(body.data())} | std::uint32_t{header.message_high} << 16U,
+        load<std::uint32_t>(body.data() + 2)};
 }
 
 inline std::uint64_t first_word(const DataFrame& frame) noexcept {

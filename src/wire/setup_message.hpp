@@ -12,7 +12,7 @@
 
 namespace via::wire {
 
-inline constexpr std::uint8_t setup_version = 1;
+inline constexpr std::uint8_t setup_version = 2;
 /// No datagram of this protocol is longer: it fits every link that IPv6 may use.
 inline constexpr std::size_t max_setup_bytes = 1232;
 

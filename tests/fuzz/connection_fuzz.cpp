@@ -85,22 +85,19 @@ class Victim : private links::Output {
     }
     /// Frames in a packet as an honest peer would send it.
     void frames(std::size_t link, std::span<const std::byte> body, std::uint64_t number) {
-        std::vector<std::byte> packet(wire::PacketHeader::bytes);
-        packet.insert(packet.end(), body.begin(), body.end());
-        point_to_memory(std::span(packet).subspan(wire::PacketHeader::bytes));
-        packet.resize(packet.size() + guard_.overhead());
-        wire::PacketHeader header;
-        header.token = local_token;
-        header.number = static_cast<std::uint32_t>(number);
-        header.link = static_cast<std::uint8_t>(link);
-        header.flags = sealed_ ? wire::packet_sealed : std::uint8_t{0};
-        wire::encode(packet.data(), header);
-        const iovec part{packet.data(), packet.size()};
-        guard_.protect(header, number, {&part, 1});
-        raw(link, packet);
+        std::vector<std::byte> frames(body.begin(), body.end());
+        point_to_memory(frames);
+        packet(link, frames, number, {});
     }
     void frames(std::size_t link, std::span<const std::byte> body) {
         frames(link, body, next_[link]++);
+    }
+    /// The operation's number is near those that are under way.
+    void continuation(std::size_t link, std::span<const std::byte> body, std::uint8_t message) {
+        wire::PacketHeader header;
+        header.flags = wire::packet_continues;
+        header.message_high = message < 0x80 ? std::uint8_t{0} : message;
+        packet(link, body, next_[link]++, header);
     }
     void repeat() { transport.receive(last_link_, last_, now_); }
     void poll() {
@@ -145,6 +142,20 @@ class Victim : private links::Output {
     std::uint64_t reaped = 0;
 
   private:
+    void packet(std::size_t link, std::span<const std::byte> body, std::uint64_t number,
+                wire::PacketHeader header) {
+        std::vector<std::byte> bytes(wire::PacketHeader::bytes);
+        bytes.insert(bytes.end(), body.begin(), body.end());
+        bytes.resize(bytes.size() + guard_.overhead());
+        header.token = local_token;
+        header.number = static_cast<std::uint32_t>(number);
+        header.link = static_cast<std::uint8_t>(link);
+        if (sealed_) header.flags |= wire::packet_sealed;
+        wire::encode(bytes.data(), header);
+        const iovec part{bytes.data(), bytes.size()};
+        guard_.protect(header, number, {&part, 1});
+        raw(link, bytes);
+    }
     static constexpr std::uint32_t local_token = 0x11111111;
     static links::TransportTerms terms_of(std::uint32_t reliability, bool sealed) {
         links::TransportTerms terms;
@@ -243,9 +254,13 @@ void run(Script script) {
     Victim victim(1U << (first % 3), (first & 0x80) != 0);
     for (int steps = 0; steps < 500 && script.more(); ++steps) {
         switch (script.take<std::uint8_t>() % 16) {
+            case 2: {
+                const auto message = script.take<std::uint8_t>();
+                victim.continuation(0, script.bytes(script.take<std::uint16_t>() % 2048), message);
+                break;
+            }
             case 0:
             case 1:
-            case 2:
                 victim.frames(0, script.bytes(script.take<std::uint16_t>() % 2048));
                 break;
             case 3:

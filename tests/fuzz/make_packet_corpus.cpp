@@ -96,10 +96,18 @@ void record(const std::filesystem::path& folder, std::uint32_t reliability, std:
     network.on_packet = [&](std::size_t from, std::size_t link, std::span<const std::byte> packet) {
         Bytes copy(packet.begin(), packet.end());
         const std::span body = std::span(copy).subspan(wire::PacketHeader::bytes);
-        replace_targets(body);
-        const std::string name = name_of_packet(body);
+        const wire::PacketHeader header = wire::decode_packet_header(copy.data());
+        const bool continues = (header.flags & wire::packet_continues) != 0;
+        if (!continues) replace_targets(body);
+        const std::string name = continues ? "continuation" : name_of_packet(body);
         if (!name.empty()) packets.emplace(name, copy);
-        if (from == 1 && script.size() < 2'000) {
+        if (from == 1 && continues && link == 0) {
+            append_number(script, std::uint8_t{2});
+            append_number(script, header.message_high);
+            append_number(script, static_cast<std::uint16_t>(body.size()));
+            append(script, body);
+            append_number(script, std::uint8_t{15});
+        } else if (from == 1 && !continues && script.size() < 2'000) {
             append_number(script, static_cast<std::uint8_t>(link == 0 ? 0 : 3));
             append_number(script, static_cast<std::uint16_t>(body.size()));
             append(script, body);
@@ -145,6 +153,14 @@ void record(const std::filesystem::path& folder, std::uint32_t reliability, std:
         network.poll(1);
         network.run(30 * millisecond, [] { return false; });
     }
+    // One that is long enough for continuations.
+    network.side(0).post_receive(part(6'000), handle, 9);
+    append_number(script, std::uint8_t{6});
+    append_number(script, std::uint16_t{0});
+    append_number(script, std::uint16_t{4095});
+    network.side(1).post_send(part(6'000), handle, std::nullopt, 9);
+    network.poll(1);
+    network.run(30 * millisecond, [] { return false; });
     network.run(1'200 * millisecond, [] { return false; });  // idle links are pinged
     network.side(1).session.detach();
     network.side(1).transport.close({}, network.now());
@@ -186,6 +202,16 @@ class Crafted {
         append(script, body);
         return *this;
     }
+    Crafted& continuation(std::uint32_t message, std::uint32_t offset) {
+        std::array<std::byte, wire::PacketHeader::bytes + 8> packet{};
+        wire::encode(packet.data(), wire::Continuation{message, offset});
+        append_number(script, std::uint8_t{2});
+        append_number(script, static_cast<std::uint8_t>(message >> 16));
+        append_number(script, static_cast<std::uint16_t>(wire::Continuation::bytes + 8));
+        append(script, std::span(packet).subspan(wire::PacketHeader::bytes));
+        append_number(script, std::array<std::byte, 6>{});
+        return *this;
+    }
     Bytes script;
 };
 
@@ -213,6 +239,16 @@ void craft(const std::filesystem::path& folder) {
     for (std::uint32_t i = 0; i < 20; ++i)
         crumbs.frame(FrameType::RdmaWrite, 2, 0, 1000 - 20 * i, 4000);
     save("crumbs", crumbs);
+    save("continuations", Crafted()
+                              .continuation(0, 8)
+                              .frame(FrameType::Send, 0, 0, 0, 32)
+                              .continuation(0, 16)
+                              .continuation(0, 8)
+                              .continuation(0, 24)
+                              .frame(FrameType::RdmaWrite, 1, 0, 0, 24)
+                              .continuation(1, 8)
+                              .continuation(0x800001, 8)
+                              .continuation(1, 20));
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ void read_all(std::span<const std::byte> body) {
     std::abort();  // more frames than bytes
 }
 
+void read_continuation(PacketHeader header, std::span<const std::byte> body) {
+    const auto piece = decode_continuation(header, body);
+    require(piece.has_value() == (body.size() > Continuation::bytes));
+    if (!piece) return;
+    std::array<std::byte, PacketHeader::bytes + 8> again;
+    const std::uint8_t message_high = header.message_high;
+    header.message_high = 0;
+    encode(again.data(), header);
+    encode(again.data(), *piece);
+    require(load<std::uint8_t>(again.data() + 15) == message_high);
+    require(std::equal(body.begin(), body.begin() + Continuation::bytes,
+                       again.begin() + PacketHeader::bytes));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -85,7 +99,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const PacketHeader header = decode_packet_header(packet.data());
     std::array<std::byte, PacketHeader::bytes> again;
     encode(again.data(), header);
-    require(std::equal(again.begin(), again.end() - 1, packet.begin()));
-    read_all(packet.subspan(PacketHeader::bytes));
+    require(std::equal(again.begin(), again.end(), packet.begin()));
+    const auto body = packet.subspan(PacketHeader::bytes);
+    if ((header.flags & packet_continues) == 0)
+        read_all(body);
+    else
+        read_continuation(header, body);
     return 0;
 }

@@ -255,7 +255,7 @@ TEST(RemoteSetup, AnotherVersionIsToldAsThat) {
     const Ticket ticket = two.connect();
     two.world.run_for(second);
     expect_failure(two.a, ticket, Code::NotReachable,
-                   "10.0.0.2:7471 speaks version 7 of the set-up protocol and this host version 1");
+                   "10.0.0.2:7471 speaks version 7 of the set-up protocol and this host version 2");
     two.expect_clean();
 }
 

@@ -72,7 +72,7 @@ TEST(Packet, TheHeaderLiesWhereTheDocumentSays) {
     std::array<std::byte, PacketHeader::bytes> bytes;
     bytes.fill(std::byte{0xEE});
     encode(bytes.data(), header);
-    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 7, 1, 0};
+    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 2, 7, 1, 0};
     for (std::size_t i = 0; i < bytes.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
     const PacketHeader back = decode_packet_header(bytes.data());
@@ -82,6 +82,41 @@ TEST(Packet, TheHeaderLiesWhereTheDocumentSays) {
     EXPECT_EQ(back.version, packet_version);
     EXPECT_EQ(back.link, header.link);
     EXPECT_EQ(back.flags, header.flags);
+}
+
+TEST(Packet, ContinuationsLieWhereTheDocumentSays) {
+    PacketHeader header;
+    header.number = 0x0C0B0A09;
+    header.link = 7;
+    std::array<std::byte, PacketHeader::bytes + Continuation::bytes + 3> bytes;
+    bytes.fill(std::byte{0});
+    encode(bytes.data(), header);
+    encode(bytes.data(), Continuation{0x99332211, 0x47464544});
+    bytes[22] = std::byte{0x55};
+    const std::array<std::uint8_t, 15> expected{9,    10,   11,   12,   2,    7,    2,   0x33,
+                                                0x11, 0x22, 0x44, 0x45, 0x46, 0x47, 0x55};
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_EQ(std::to_integer<int>(bytes[8 + i]), expected[i]) << "byte " << 8 + i;
+    const PacketHeader back = decode_packet_header(bytes.data());
+    EXPECT_EQ(back.flags, packet_continues);
+    const auto body = std::span<const std::byte>(bytes).subspan(PacketHeader::bytes);
+    const auto piece = decode_continuation(back, body);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->message, 0x332211U);  // the low bits
+    EXPECT_EQ(piece->offset, 0x47464544U);
+    for (std::size_t length = 0; length <= Continuation::bytes; ++length) {
+        const Exact cut{body.first(length)};
+        EXPECT_FALSE(decode_continuation(back, cut.span())) << length;
+    }
+}
+
+TEST(Packet, NumbersOfFewerBitsAreExpandedToo) {
+    EXPECT_EQ(expand<24>(5, 0), 5U);
+    EXPECT_EQ(expand<24>(0xFFFFFF, 0), 0xFFFFFFU);  // nothing is below zero
+    EXPECT_EQ(expand<24>(0xFFFFFF, 0x1000000), 0xFFFFFFU);
+    EXPECT_EQ(expand<24>(2, 0x7FFFFFF), 0x8000002U);
+    EXPECT_EQ(expand<24>(0xFFFFFE, 0x123'0000'0001), 0x122'FFFF'FFFEU);
+    EXPECT_EQ(expand<24>(3, 0x122'FFFF'FFFE), 0x123'0000'0003U);
 }
 
 TEST(Packet, DataFramesComeBackAsTheyWere) {

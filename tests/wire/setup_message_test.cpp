@@ -18,7 +18,7 @@ TEST(SetupMessage, EveryKindHasItsBytes) {
     EXPECT_EQ(hello.size(), 96U);
     EXPECT_EQ(hello[0], 'V');
     EXPECT_EQ(hello[3], 'S');
-    EXPECT_EQ(hello[4], 1);   // version
+    EXPECT_EQ(hello[4], 2);   // version
     EXPECT_EQ(hello[5], 1);   // kind
     EXPECT_EQ(hello[16], 1);  // nonce
     EXPECT_EQ(hello[18], 3);

@@ -117,6 +117,8 @@ class Session final : public links::StreamClient {
     void peer_delivered(std::uint32_t count) override;
     [[nodiscard]] bool take(const wire::DataFrame& frame,
                             std::span<const std::byte> payload) override;
+    [[nodiscard]] bool take_continued(const wire::Continuation& piece,
+                                      std::span<const std::byte> payload) override;
     [[nodiscard]] bool is_midway() const noexcept override { return !incoming_.empty(); }
     void peer_closes(const wire::CloseFrame& frame) override;
     void violation(const char* what) override;
@@ -191,15 +193,21 @@ class Session final : public links::StreamClient {
     }
     /// Puts right what waits, after anything that may have changed it.
     void settle_pending() noexcept;
+    void fill_packets(links::Train& train, std::vector<links::Span>& spans);
     void fill_packet(links::Train& train, links::Span& span);
     void fill_with_lost(links::Train& train, links::Span& span);
     void fill_with_bulk(links::Train& train, std::vector<links::Span>& spans);
+    [[nodiscard]] const std::byte* bulk_of(const Outgoing& op) noexcept;
+    [[nodiscard]] bool put_continuation(links::Train& train, std::uint64_t number,
+                                        std::uint32_t& begin, std::uint32_t end);
     [[nodiscard]] bool put_short(links::Train& train, const Outgoing& op, std::uint64_t number);
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
     [[nodiscard]] bool refer_segments(links::Train& train, const Outgoing& op, std::uint32_t offset,
                                       std::uint32_t bytes);
+    /// About how many bytes it is to send it.
+    [[nodiscard]] std::uint64_t weight_of(const links::Span& span) noexcept;
     void fail_send(std::uint64_t number, std::uint32_t status);
     void retire_first(std::uint32_t status);
 
@@ -244,6 +252,7 @@ class Session final : public links::StreamClient {
     std::uint64_t next_operation_ = 0;   ///< number of the next to be made
     std::uint64_t unsent_operation_ = 0;
     std::uint32_t unsent_offset_ = 0;
+    std::uint64_t sent_before_ = 0;  ///< operations before it have all been in packets
     std::deque<links::Span> lost_;
     std::uint64_t receives_used_ = 0;  ///< of the peer's, by operations made here
     std::deque<Read> reads_;

@@ -130,6 +130,33 @@ bool Session::take(const wire::DataFrame& frame, std::span<const std::byte> payl
     return true;
 }
 
+bool Session::take_continued(const wire::Continuation& piece, std::span<const std::byte> payload) {
+    if (halted_ || queues_ == nullptr) return true;  // nobody is interested any more
+    const auto number = wire::expand<wire::Continuation::message_bits>(piece.message, delivered_);
+    if (number < delivered_) return true;  // it has come before
+    const std::uint64_t ahead = number - delivered_;
+    // What its pieces have in common is not known yet. Where messages may be lost, this one is.
+    if (ahead >= incoming_.size() || !incoming_[ahead].begun) return !queues_->reliable();
+    const Incoming& incoming = incoming_[ahead];
+    if (incoming.type == wire::FrameType::ReadRequest || piece.offset > incoming.total ||
+        payload.size() > incoming.total - piece.offset || payload.size() > 0xFFFF) {
+        violation("a piece that is no part of its operation");
+        return false;
+    }
+    wire::DataFrame frame;
+    frame.type = incoming.type;
+    if (incoming.has_immediate) frame.flags = wire::data_immediate;
+    frame.length = static_cast<std::uint16_t>(payload.size());
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(incoming.receive);
+    frame.total = incoming.total;
+    frame.offset = piece.offset;
+    frame.immediate = incoming.immediate;
+    frame.address = incoming.address;
+    frame.handle = incoming.handle;
+    return take(frame, payload);
+}
+
 /// The greater part of every stream: a piece of a long message that has begun, right behind those
 /// that have come. False: it is something else, and nothing was done.
 bool Session::take_next_piece(Incoming& incoming, const wire::DataFrame& frame,

@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint64_t operation_overhead = 16;
 /// A piece of a message that would be shorter waits for the next packet.
 constexpr std::uint32_t least_piece = 64;
+/// So many packets at its beginning say all about a message: if all of them were lost, its
+/// continuations would be lost, too, until a train begins with another such packet.
+constexpr std::uint32_t packets_in_full = 2;
 
 std::uint64_t weight(std::uint32_t bytes) noexcept {
     return std::uint64_t{bytes} + operation_overhead;
@@ -215,35 +218,62 @@ bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t n
     return true;
 }
 
+/// All of it lies in one place, and it may be sent. Null: the long way tells what is wrong.
+const std::byte* Session::bulk_of(const Outgoing& op) noexcept {
+    if (op.segments.size() != 1 || op.type == wire::FrameType::ReadRequest) return nullptr;
+    const std::uint32_t right =
+        op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
+    const PhysicalDescriptor& pd = op.segments[0];
+    return allows(send_cache_, pd, right) ? reinterpret_cast<const std::byte*>(pd.address)
+                                          : nullptr;
+}
+
+/// A piece that fills the packet and needs no frame, as nearly all do that come again.
+bool Session::put_continuation(links::Train& train, std::uint64_t number, std::uint32_t& begin,
+                               std::uint32_t end) {
+    if (begin == 0 || !train.packet_empty() || train.room() <= wire::Continuation::bytes ||
+        end - begin < train.room() - wire::Continuation::bytes)
+        return false;
+    const std::byte* data = bulk_of(operation(number));
+    if (data == nullptr) return false;
+    train.make_continuation({static_cast<std::uint32_t>(number), begin});
+    const std::uint32_t bytes = train.room();
+    train.refer(data + begin, bytes);
+    begin += bytes;
+    return true;
+}
+
 /// Packets with nothing but the middle of a long message, which the caller has found long enough:
 /// the greater part of every stream.
 void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& spans) {
     const std::uint64_t number = unsent_operation_;
     const Outgoing& op = operation(number);
-    if (op.segments.size() != 1 || op.type == wire::FrameType::ReadRequest) return;
-    const PhysicalDescriptor& pd = op.segments[0];
+    const std::byte* data = bulk_of(op);
+    if (data == nullptr) return;
     wire::DataFrame frame;
     frame.type = op.type;
     if (op.has_immediate) frame.flags |= wire::data_immediate;
     const std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags);
     if (train.room() < header + least_piece) return;
-    const std::uint32_t right =
-        op.type == wire::FrameType::ReadData ? ka::right_rdma_read : std::uint32_t{0};
-    if (!allows(send_cache_, pd, right)) return;  // the long way tells what is wrong
     frame.message = static_cast<std::uint32_t>(number);
     frame.receive = static_cast<std::uint32_t>(op.receive);
     frame.total = op.length;
     frame.immediate = op.immediate;
     frame.address = op.remote.address;
     frame.handle = op.remote.handle;
-    const auto* data = reinterpret_cast<const std::byte*>(pd.address);
     const std::uint32_t begun = unsent_offset_;
     std::uint32_t at = begun;
     for (;;) {
-        const std::uint32_t bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
-        frame.length = static_cast<std::uint16_t>(bytes);
-        frame.offset = at;
-        wire::encode(train.append(header), frame);
+        std::uint32_t bytes;
+        if (at == begun || at < packets_in_full * (train.packet_bytes() - header)) {
+            bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
+            frame.length = static_cast<std::uint16_t>(bytes);
+            frame.offset = at;
+            wire::encode(train.append(header), frame);
+        } else {
+            train.make_continuation({static_cast<std::uint32_t>(number), at});
+            bytes = train.room();
+        }
         train.refer(data + at, bytes);
         spans.push_back({number, number, at, at + bytes});
         at += bytes;
@@ -273,7 +303,13 @@ void Session::fill_with_lost(links::Train& train, links::Span& span) {
             const std::uint64_t number = from.first;
             const std::uint32_t end = number == from.last ? from.end : operation(number).length;
             std::uint32_t at = from.begin;
-            const bool finished = put(train, number, at, end, any);
+            bool finished = false;
+            if (put_continuation(train, number, at, end)) {
+                any = true;
+                finished = at == end;
+            } else {
+                finished = put(train, number, at, end, any);
+            }
             if (at != from.begin || finished) {
                 span.last = number;
                 span.end = at;
@@ -320,6 +356,12 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
 }
 
 void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
+    fill_packets(train, spans);
+    sent_before_ = std::max(sent_before_, unsent_operation_);
+    settle_pending();
+}
+
+void Session::fill_packets(links::Train& train, std::vector<links::Span>& spans) {
     while (queues_ != nullptr && !halted_) {
         const std::size_t before = spans.size();
         if (lost_.empty() && unsent_operation_ < next_operation_ &&
@@ -336,7 +378,6 @@ void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
         if (pending_bytes_ == 0 || !train.has_room()) return;
         train.open_packet();
     }
-    settle_pending();
 }
 
 /// On an unreliable VI a message is done when the kernel has it.
@@ -363,16 +404,20 @@ void Session::retire_first(std::uint32_t status) {
     }
 }
 
-void Session::lost(const links::Span& span) {
-    if (queues_ == nullptr || !queues_->reliable() || halted_) return;
-    if (span.last < first_operation_) return;
+std::uint64_t Session::weight_of(const links::Span& span) noexcept {
     std::uint64_t bytes = 0;
     for (std::uint64_t n = std::max(span.first, first_operation_); n <= span.last; ++n) {
         const std::uint32_t begin = n == span.first ? span.begin : 0;
         const std::uint32_t end = n == span.last ? span.end : operation(n).length;
         bytes += (end > begin ? end - begin : 0) + operation_overhead;
     }
-    pending_bytes_ += bytes;
+    return bytes;
+}
+
+void Session::lost(const links::Span& span) {
+    if (queues_ == nullptr || !queues_->reliable() || halted_) return;
+    if (span.last < first_operation_) return;
+    pending_bytes_ += weight_of(span);
     urgent_ = true;
     // Neighbours that were lost together become one.
     if (!lost_.empty()) {
@@ -402,6 +447,18 @@ void Session::unsent(const links::Span& span) {
             pending_bytes_ += weight(operation(n).length);
         return settle_pending();
     }
+    // A train's packets are given back from the last one on, so all behind it is unsent, too.
+    const bool is_last = span.last == unsent_operation_
+                             ? span.end == unsent_offset_
+                             : span.last + 1 == unsent_operation_ && unsent_offset_ == 0 &&
+                                   span.last >= first_operation_ &&
+                                   span.end == operation(span.last).length;
+    if (is_last && span.first >= first_operation_) {
+        unsent_operation_ = span.first;
+        unsent_offset_ = span.begin;
+        pending_bytes_ += weight_of(span);
+        return;
+    }
     lost(span);
     // It comes before everything else that waits.
     if (lost_.size() > 1 && lost_.back() == span) {
@@ -413,8 +470,8 @@ void Session::unsent(const links::Span& span) {
 void Session::peer_delivered(std::uint32_t count) {
     if (queues_ == nullptr || !queues_->reliable()) return;
     const std::uint64_t until = wire::expand(count, first_operation_);
-    if (until > unsent_operation_ || until < first_operation_) {
-        if (until > unsent_operation_) violation("delivered more than was sent");
+    if (until > sent_before_ || until < first_operation_) {
+        if (until > sent_before_) violation("delivered more than was sent");
         return;
     }
     while (first_operation_ < until)

@@ -192,7 +192,10 @@ TEST(SessionLinks, ALinkThatIsOpenAgainIsTakenBack) {
 }
 
 bool is_ping(std::span<const std::byte> packet) {
-    return static_cast<wire::FrameType>(packet[wire::PacketHeader::bytes]) == wire::FrameType::Ping;
+    const bool has_frames =
+        (wire::decode_packet_header(packet.data()).flags & wire::packet_continues) == 0;
+    return has_frames &&
+           static_cast<wire::FrameType>(packet[wire::PacketHeader::bytes]) == wire::FrameType::Ping;
 }
 
 /// Link 1 works, and only one side has taken it back after it was cut: pings of the other are lost,

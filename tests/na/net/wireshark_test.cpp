@@ -80,6 +80,14 @@ class Line {
         std::string ranges;
         std::string stamps;
         std::string statuses;
+        if ((header.flags & wire::packet_continues) != 0) {
+            const auto body = packet.subspan(wire::PacketHeader::bytes);
+            const auto piece = wire::decode_continuation(header, body);
+            EXPECT_TRUE(piece);
+            add(messages, piece->message);
+            add(lengths, body.size() - wire::Continuation::bytes);
+            reader = wire::FrameReader({});
+        }
         while (const auto type = reader.next()) {
             add(types, static_cast<std::uint64_t>(*type));
             wire::AcknowledgementFrame acknowledgement;
@@ -247,6 +255,7 @@ TEST_F(Wireshark, ShowsEveryPacketAsItIs) {
         ASSERT_EQ(lines[i], expected[i]) << "packet " << i + 1;
     EXPECT_TRUE(tshark("-Y viaduct.malformed").empty());
     EXPECT_EQ(tshark("-Y viaduct_setup").size(), 2U);
+    EXPECT_GT(tshark("-Y viaduct.flags.continues==1").size(), 10U);
 }
 
 TEST_F(Wireshark, ShowsSealedPacketsWhenItIsTold) {
