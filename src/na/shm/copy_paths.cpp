@@ -48,13 +48,25 @@ void copy_for_peer(std::byte* to, const std::byte* from, std::size_t bytes) noex
 }
 #endif
 
+void copy_ascending(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    // memcpy is free to write its first bytes last, and with `rep movsb` it does.
+    constexpr std::size_t piece = 32768;
+    for (; bytes > piece; bytes -= piece) {
+        copy_for_peer(to, from, piece);
+        std::atomic_thread_fence(std::memory_order_release);
+        to += piece;
+        from += piece;
+    }
+    copy_for_peer(to, from, bytes);
+}
+
 #if defined(__SANITIZE_THREAD__)
 __attribute__((no_sanitize("thread")))
 #endif
 void copy_ordered(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes == 0) return;
     const std::size_t last = last_word_offset(reinterpret_cast<std::uint64_t>(to), bytes);
-    if (last != 0) copy_for_peer(to, from, last);
+    if (last != 0) copy_ascending(to, from, last);
     std::atomic_thread_fence(std::memory_order_release);
     // One store, so that whoever watches the last word sees all of it at once.
     if (bytes - last == word) {

@@ -20,6 +20,9 @@ struct AllowedPaths {
 /// A copy into or out of the program's memory on the peer's behalf.
 void copy_for_peer(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
+/// The same, piece by piece of some pages from the beginning to the end.
+void copy_ascending(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+
 /// Ascending, and the last aligned word becomes visible last: programs poll a flag word that the
 /// same RDMA write carries.
 void copy_ordered(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;

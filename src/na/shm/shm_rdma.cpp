@@ -91,7 +91,7 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
         const auto* from = reinterpret_cast<const std::byte*>(pd.address);
         if (mapped != nullptr) {
             if (i + 1U < head.segments)
-                std::memcpy(mapped + done, from, pd.length);
+                copy_ascending(mapped + done, from, pd.length);
             else
                 copy_ordered(mapped + done, from, pd.length);
         } else if (!cma_write(peer_->pid(), from, remote.address + done, pd.length)) {
