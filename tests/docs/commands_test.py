@@ -111,9 +111,9 @@ def run(command, names, folder):
         return process
     try:
         output, _ = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as late:
         os.killpg(process.pid, signal.SIGKILL)
-        return f"no end within {SECONDS} s"
+        return f"no end within {SECONDS} s, and before that: {(late.output or b'').decode(errors='replace')[-600:]}"
     return None if process.returncode == 0 else f"exit code {process.returncode}: {output.decode(errors='replace')[-600:]}"
 
 
@@ -122,7 +122,11 @@ def run_between_hosts(command, hosts, names, folder):
     for name, host in hosts.items():
         command = re.sub(rf"\b{name}\b", host, command)
     launch = "env OMPI_MCA_oob_tcp_if_include=link0 'OMPI_MCA_plm_rsh_agent=via lab shell'"
-    return run(f"via lab up; trap 'via lab down' EXIT; via lab run {next(iter(hosts.values()))} -- {launch} {command}", names, folder)
+    problem = run(f"via lab up; trap 'via lab down' EXIT; via lab run {next(iter(hosts.values()))} -- {launch} {command}", names, folder)
+    if problem:  # what still runs there says where it stands still
+        problem += "\n" + subprocess.run(["via", "lab", "status"], env=names, capture_output=True, text=True, timeout=60).stdout
+        subprocess.run(["via", "lab", "down"], env=names, capture_output=True, timeout=60)
+    return problem
 
 
 def run_live(command, beside, names, folder):
