@@ -30,7 +30,7 @@ void disconnect(SimulatedNetwork& network, std::size_t index) {
 
 // ---- continuations ----------------------------------------------------------------------------
 
-/// A piece of the third operation that is under way to the side: of 100 bytes at `offset`.
+/// An operation under way, the third. Its pieces have 100 bytes.
 struct Third {
     wire::FrameType type = wire::FrameType::Send;
     std::uint32_t total = 1'000;
