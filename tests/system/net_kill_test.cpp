@@ -179,7 +179,7 @@ PEER(see_a_restart) {
 /// ports while packets for the old one are still under way.
 TEST_F(NetKill, WhoComesBackAtOnceIsNotTakenForTheOldOne) {
     make();
-    const PeerProcess::Environment few_ports{{"VIA_NET_PORTS", "45000-45003"}};
+    const PeerProcess::Environment few_ports{{"VIA_NET_PORTS", "25000-25003"}};
     b->answer_every_refusal();
     for (std::uint64_t i = 0; i < 6 && !HasFailure(); ++i) {
         SCOPED_TRACE("round " + std::to_string(i));
