@@ -9,6 +9,7 @@
 
 #include "mvich/place.hpp"
 #include "mvich/process_state.hpp"
+#include "na/seeded.hpp"
 #include "vipl/harness.hpp"
 
 namespace via::mvich {
@@ -192,7 +193,7 @@ TEST_P(MessageKill, EveryOrderEndsAndTheNextOneIsReached) {
     auto environment = GetParam().environment;
     environment["VIA_MPI_CONNECT_MS"] = "600000";
     environment.try_emplace("VIA_MPI_VBUF_REGIONS", "8");
-    constexpr std::uint32_t rounds = 4;
+    constexpr std::uint32_t rounds = test::sanitized ? 2 : 4;
     const Phase phase = GetParam().phase;
     PeerProcess survivor("survivor", environment);
     survivor.link.put(rounds);
