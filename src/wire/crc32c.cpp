@@ -80,7 +80,7 @@ Ways ask_processor() noexcept {
         if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
             __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0)
             ways.add({"x86-wide", crc32c_x86_wide, crc32c_copy_x86_wide});
-        ways.add({"x86", crc32c_x86});
+        ways.add({"x86", crc32c_x86, crc32c_copy_x86});
     }
 #endif
     ways.add(portable_way);

@@ -32,6 +32,8 @@ namespace via::wire {
 /// SSE4.2 and PCLMULQDQ.
 [[nodiscard]] std::uint32_t crc32c_x86(std::uint32_t seed, const void* data,
                                        std::size_t bytes) noexcept;
+[[nodiscard]] std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
+                                            std::size_t bytes) noexcept;
 /// These, AVX-512 (F, BW, VL) and VPCLMULQDQ.
 [[nodiscard]] std::uint32_t crc32c_x86_wide(std::uint32_t seed, const void* data,
                                             std::size_t bytes) noexcept;

@@ -59,29 +59,45 @@ inline Vector vector_of(Crc32cStep step) {
 constexpr std::size_t lanes = 8;
 constexpr std::size_t round_bytes = lanes * sizeof(Vector);
 
-/// The data on its way.
+/// The data on its way. If it is copied, it is so while it is read.
+template <bool copies>
 struct Cursor {
     const Byte* from;
+    Byte* to;  ///< null unless it is copied
     std::size_t left;
 
     template <class Word>
     Word take() {
         Word word;
         __builtin_memcpy(&word, from, sizeof word);
-        from += sizeof word;
-        left -= sizeof word;
+        if constexpr (copies) __builtin_memcpy(to, &word, sizeof word);
+        advance(sizeof word);
         return word;
     }
     Vector take_vector() {
         const Vector vector = load(from);
-        from += sizeof vector;
-        left -= sizeof vector;
+        if constexpr (copies) _mm_storeu_si128(reinterpret_cast<__m128i*>(to), vector);
+        advance(sizeof vector);
         return vector;
+    }
+
+    /// What is copied comes from the program's memory, whose next page the processor does not
+    /// foresee.
+    void ask_ahead() const {
+        constexpr std::size_t distance = 1024;
+        for (std::size_t at = 0; at < round_bytes; at += 64)
+            _mm_prefetch(reinterpret_cast<const char*>(from + distance + at), _MM_HINT_T0);
+    }
+    void advance(std::size_t bytes) {
+        from += bytes;
+        if constexpr (copies) to += bytes;
+        left -= bytes;
     }
 };
 
 /// At least one round; leaves less than 16 bytes.
-std::uint32_t fold(std::uint32_t value, Cursor& data) {
+template <bool copies>
+std::uint32_t fold(std::uint32_t value, Cursor<copies>& data) {
     // The second half is for the blocks after the last whole round, so that they too are folded
     // side by side: the eight youngest are always neighbours.
     Vector lane[2 * lanes];
@@ -90,9 +106,11 @@ std::uint32_t fold(std::uint32_t value, Cursor& data) {
     lane[0] = add(lane[0], vector_of(value, 0));
 
     const Vector round = vector_of(step_over(round_bytes));
-    while (data.left >= round_bytes)
+    while (data.left >= round_bytes) {
+        if constexpr (copies) data.ask_ahead();
         for (std::size_t i = 0; i < lanes; ++i)
             lane[i] = add(multiply(lane[i], round), data.take_vector());
+    }
 
     std::size_t oldest = 0;
     for (; data.left >= sizeof(Vector); ++oldest)
@@ -112,21 +130,27 @@ std::uint32_t fold(std::uint32_t value, Cursor& data) {
     return crc(crc(0, first_half(all)), second_half(all));
 }
 
-inline std::uint32_t run(std::uint32_t seed, Cursor data) {
+template <bool copies>
+inline std::uint32_t run(std::uint32_t seed, Cursor<copies> data) {
     std::uint32_t value = ~seed;
     if (data.left >= round_bytes) value = fold(value, data);
     while (data.left >= 8)
-        value = crc(value, data.take<std::uint64_t>());
-    if ((data.left & 4) != 0) value = crc(value, data.take<std::uint32_t>());
-    if ((data.left & 2) != 0) value = crc(value, data.take<std::uint16_t>());
-    if ((data.left & 1) != 0) value = crc(value, data.take<Byte>());
+        value = crc(value, data.template take<std::uint64_t>());
+    if ((data.left & 4) != 0) value = crc(value, data.template take<std::uint32_t>());
+    if ((data.left & 2) != 0) value = crc(value, data.template take<std::uint16_t>());
+    if ((data.left & 1) != 0) value = crc(value, data.template take<Byte>());
     return ~value;
 }
 
 }  // namespace
 
 std::uint32_t crc32c_x86(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-    return run(seed, Cursor{static_cast<const Byte*>(data), bytes});
+    return run<false>(seed, {static_cast<const Byte*>(data), nullptr, bytes});
+}
+
+std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
+                              std::size_t bytes) noexcept {
+    return run<true>(seed, {static_cast<const Byte*>(from), static_cast<Byte*>(to), bytes});
 }
 
 }  // namespace via::wire
