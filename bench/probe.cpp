@@ -2,7 +2,6 @@
 #include "probe.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace via::bench {
@@ -11,26 +10,6 @@ namespace {
 
 std::size_t fitting(double seconds, double seconds_each, double least, double most) {
     return static_cast<std::size_t>(std::clamp(seconds / seconds_each, least, most));
-}
-
-template <class Join>
-Probe joined(std::string label, std::vector<Probe> probes, Join join) {
-    Probe result{std::move(label), probes.front().quantity, {}, {}};
-    result.seconds = 0;
-    for (const Probe& probe : probes) {
-        if (result.missing.empty()) result.missing = probe.missing;
-        result.seconds += probe.seconds;
-    }
-    result.take = [probes = std::move(probes), join]() -> base::Result<double> {
-        auto all = probes.front().take();
-        for (std::size_t i = 1; all && i < probes.size(); ++i) {
-            auto next = probes[i].take();
-            if (!next) return next;
-            all = join(all.value(), next.value());
-        }
-        return all;
-    };
-    return result;
 }
 
 }  // namespace
@@ -46,26 +25,38 @@ Probe in_bytes_per_second(Probe message_rate, std::size_t bytes) {
     return probe;
 }
 
-Probe largest_of(std::string label, std::vector<Probe> probes) {
-    return joined(std::move(label), std::move(probes),
-                  [](double one, double other) { return std::max(one, other); });
-}
-
 Probe sum_of(std::string label, std::vector<Probe> probes) {
-    return joined(std::move(label), std::move(probes), std::plus<>());
+    Probe result{std::move(label), probes.front().quantity, {}, {}};
+    result.seconds = 0;
+    for (const Probe& probe : probes) {
+        if (result.missing.empty()) result.missing = probe.missing;
+        result.seconds += probe.seconds;
+    }
+    result.take = [probes = std::move(probes)]() -> base::Result<double> {
+        double sum = 0;
+        for (const Probe& probe : probes) {
+            auto value = probe.take();
+            if (!value) return value;
+            sum += value.value();
+        }
+        return sum;
+    };
+    return result;
 }
 
 Probe best_of(std::string label, std::vector<Probe> probes) {
-    std::vector<Probe> possible;
-    for (const Probe& probe : probes) {
-        if (probe.missing.empty()) possible.push_back(probe);
+    Probe result{std::move(label), probes.front().quantity, {}, {}};
+    result.seconds = 0;
+    for (Probe& probe : probes) {
+        if (probe.missing.empty()) {
+            result.seconds += probe.seconds;
+            result.rivals.push_back(std::move(probe));
+        } else if (result.missing.empty()) {
+            result.missing = probe.missing;
+        }
     }
-    // With none of them there is still one that says why.
-    if (possible.empty()) possible.push_back(probes.front());
-    const bool least = less_is_better(probes.front().quantity);
-    return joined(std::move(label), std::move(possible), [least](double one, double other) {
-        return least ? std::min(one, other) : std::max(one, other);
-    });
+    if (!result.rivals.empty()) result.missing.clear();
+    return result;
 }
 
 Curve curve_of(std::string label, const std::vector<std::size_t>& sizes,

@@ -19,6 +19,8 @@ struct Probe {
     std::string missing;  ///< why it can not be taken here and what to install; empty if it can
     std::function<base::Result<double>()> take;
     double seconds = 0.7;  ///< about how long a take is, until the first one shows it
+    /// If there are any, each of them is taken instead, and the best stands for it (see Pair).
+    std::vector<Probe> rivals{};
 };
 
 /// A value for a message size.
@@ -39,12 +41,11 @@ struct Curve {
 /// A stream's message rate as bytes per second.
 [[nodiscard]] Probe in_bytes_per_second(Probe message_rate, std::size_t bytes);
 
-/// One value out of several probes that are taken one after the other: the largest of theirs, or
-/// their sum. If one fails there is none.
-[[nodiscard]] Probe largest_of(std::string label, std::vector<Probe> probes);
+/// The sum of probes that are taken one after the other. If one fails there is none.
 [[nodiscard]] Probe sum_of(std::string label, std::vector<Probe> probes);
 
-/// The best value of those that can be taken here; all of them are taken, one after the other.
+/// Of those that can be taken here the one that is best by its median: the best of single takes
+/// would be chance, the more so the more there are of them.
 [[nodiscard]] Probe best_of(std::string label, std::vector<Probe> probes);
 
 /// A curve with one run per point.

@@ -178,6 +178,7 @@ json row_json(const Row& row, const Plan& plan) {
                    {"failures", pair.failures}};
         if (pair.peer) {
             entry["peer"] = side_json(*pair.peer, pair.peer_values, pair.peer_seconds);
+            entry["peer"]["label"] = pair.peer_label();
             entry["ratio"] = spread_json(spread_of(pair.comparison()));
         }
         out["pairs"].push_back(std::move(entry));

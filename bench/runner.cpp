@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "progress.hpp"
@@ -40,22 +41,31 @@ struct Run {
     }
 };
 
-double take(Pair& pair, const Probe& probe, std::size_t kind, double& seconds, Run& run) {
-    if (run.broken_off()) return failed;
+/// Its value, or those of its rivals.
+std::vector<double> take(Pair& pair, const Probe& probe, std::size_t kind, double& seconds,
+                         Run& run) {
+    const auto all = probe.rivals.empty() ? std::span<const Probe>(&probe, 1)
+                                          : std::span<const Probe>(probe.rivals);
+    std::vector<double> values(all.size(), failed);
+    if (run.broken_off()) return values;
     if (!probe.missing.empty() || pair.failures_in_a_row >= patience) {
         run.progress.left_out(kind);
-        return failed;
+        return values;
     }
     run.progress.begin(kind, pair.title + ": " + probe.label);
-    auto value = probe.take();
-    seconds += run.progress.end();
-    if (!value) {
-        ++pair.failures_in_a_row;
-        pair.failures.push_back(value.error().sentence);
-        return failed;
+    bool any = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto value = all[i].take();
+        if (value) {
+            values[i] = value.value();
+            any = true;
+        } else {
+            pair.failures.push_back(value.error().sentence);
+        }
     }
-    pair.failures_in_a_row = 0;
-    return value.value();
+    seconds += run.progress.end();
+    pair.failures_in_a_row = any ? 0 : pair.failures_in_a_row + 1;
+    return values;
 }
 
 void take_pair(Pair& pair, const PairSteps& steps, bool peer_first, Run& run) {
@@ -65,14 +75,12 @@ void take_pair(Pair& pair, const PairSteps& steps, bool peer_first, Run& run) {
         if (pair.failures.empty()) pair.failures.emplace_back(no_time);
         return;
     }
-    double theirs = failed;
-    if (peer_first && pair.peer)
-        theirs = take(pair, *pair.peer, steps.peer, pair.peer_seconds, run);
-    const double ours = take(pair, pair.ours, steps.ours, pair.our_seconds, run);
-    if (!peer_first && pair.peer)
-        theirs = take(pair, *pair.peer, steps.peer, pair.peer_seconds, run);
-    pair.our_values.push_back(ours);
-    if (pair.peer) pair.peer_values.push_back(theirs);
+    const auto take_peer = [&] {
+        pair.add_peer_values(take(pair, *pair.peer, steps.peer, pair.peer_seconds, run));
+    };
+    if (peer_first && pair.peer) take_peer();
+    pair.our_values.push_back(take(pair, pair.ours, steps.ours, pair.our_seconds, run).front());
+    if (!peer_first && pair.peer) take_peer();
 }
 
 /// Curves step by step together, so that neighbours in the plot are neighbours in time.

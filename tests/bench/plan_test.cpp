@@ -47,9 +47,6 @@ TEST(Plan, RowsAreFoundByName) {
 }
 
 TEST(Probe, SeveralBecomeOne) {
-    const auto largest = largest_of("largest", {fixed(2), fixed(5), fixed(3)}).take();
-    ASSERT_TRUE(largest.ok());
-    EXPECT_DOUBLE_EQ(largest.value(), 5);
     const auto sum = sum_of("sum", {fixed(2), fixed(5)}).take();
     ASSERT_TRUE(sum.ok());
     EXPECT_DOUBLE_EQ(sum.value(), 7);
@@ -57,7 +54,17 @@ TEST(Probe, SeveralBecomeOne) {
     broken.take = []() -> base::Result<double> { return {base::Code::System, "broken"}; };
     EXPECT_FALSE(sum_of("sum", {fixed(2), broken}).take().ok());
     broken.missing = "not here";
-    EXPECT_EQ(largest_of("largest", {fixed(2), broken}).missing, "not here");
+    EXPECT_EQ(sum_of("sum", {fixed(2), broken}).missing, "not here");
+}
+
+TEST(Probe, TheBestIsOneOfThoseThatAreThere) {
+    Probe absent = fixed(1);
+    absent.missing = "not here";
+    const Probe best = best_of("best", {fixed(2), absent, fixed(3)});
+    EXPECT_EQ(best.missing, "");
+    EXPECT_EQ(best.rivals.size(), 2U);
+    EXPECT_DOUBLE_EQ(best.seconds, fixed(2).seconds + fixed(3).seconds);
+    EXPECT_EQ(best_of("best", {absent}).missing, "not here");
 }
 
 }  // namespace

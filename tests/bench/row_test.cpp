@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 
 #include "runner.hpp"
 
@@ -137,6 +138,31 @@ TEST(RunPlan, TakesInTurnAndChangesWhoGoesFirst) {
     EXPECT_EQ(log, expected);
     EXPECT_EQ(plan.pairs[0].our_values, std::vector<double>({1, 1, 1}));
     EXPECT_EQ(plan.pairs[0].peer_values, std::vector<double>({2, 2, 2}));
+}
+
+/// A probe that gives these, one after the other; negative ones are failures.
+Probe changing_probe(const std::string& label, std::vector<double> values) {
+    auto next = std::make_shared<std::size_t>(0);
+    return {label, Quantity::OneWayMicroseconds, "",
+            [label, values = std::move(values), next]() -> base::Result<double> {
+                const double value = values[(*next)++ % values.size()];
+                if (value < 0) return {base::Code::System, label + " failed"};
+                return value;
+            }};
+}
+
+TEST(RunPlan, TheBestPeerIsTheOneWithTheBestMedian) {
+    Plan plan;
+    plan.pairs.resize(1);
+    plan.pairs[0].ours = changing_probe("ours", {1});
+    // Each of the others has the least value once.
+    plan.pairs[0].peer =
+        best_of("the best of", {changing_probe("one", {1, 9, 9}), changing_probe("two", {4, 2, 3}),
+                                changing_probe("three", {0.5, -1, -1})});
+    (void)run_plan(plan, {.pairs = 3, .curves = 1});
+    EXPECT_EQ(plan.pairs[0].peer_values, std::vector<double>({4, 2, 3}));
+    EXPECT_EQ(plan.pairs[0].peer_label(), "the best of: two");
+    EXPECT_EQ(plan.pairs[0].not_measured(), "");
 }
 
 TEST(RunPlan, LosesPatienceWithWhatAlwaysFails) {
