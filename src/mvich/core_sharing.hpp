@@ -3,8 +3,10 @@
 // since the wait is likely short; at once while others do, since they may be whom it waits for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "base/clock.hpp"
 
@@ -14,14 +16,14 @@ class CoreSharing {
   public:
     static constexpr std::uint32_t polls_alone = 1024;
     static constexpr std::uint32_t polls_between_alone = 32;
-    /// Giving a core away that nobody wants takes a quarter of a microsecond; two changes of the
-    /// process take more than this.
-    static constexpr base::Nanoseconds others_had_it = 1000;
+    /// A core that nobody wants is back sooner than this; two changes of the process take longer.
+    /// Where system calls are slow, it is more (see alone_it_took).
+    static constexpr base::Nanoseconds least_of_others = 1000;
     /// So often in a row nobody wants it before it counts as one's own: the others may be asleep or
     /// on another core for a moment.
     static constexpr std::uint32_t doubts = 16;
     /// So often it is given away without looking at the clock after others had it.
-    static constexpr std::uint32_t times_unmeasured = 15;
+    static constexpr std::uint32_t times_unmeasured = 31;
 
     /// After so many empty polls in a row: is it time to give the core away?
     [[nodiscard]] bool due(std::uint32_t empty_polls) const noexcept {
@@ -30,14 +32,24 @@ class CoreSharing {
     }
     /// Others want the core, as was seen a few times ago: how long it is away need not be measured.
     [[nodiscard]] bool surely_shared() noexcept { return count_down(unmeasured_left_); }
-    /// It was given away, and was back after `away`.
-    void came_back(base::Nanoseconds away) noexcept {
-        if (away <= others_had_it) {
+    /// It was back after `away`: so late that others may have had it?
+    [[nodiscard]] bool is_late(base::Nanoseconds away) const noexcept {
+        return away > late_.load(std::memory_order_relaxed);
+    }
+    void came_back(bool others_had_it) noexcept {
+        if (!others_had_it) {
             count_down(doubts_left_);
             return;
         }
         doubts_left_.store(doubts, std::memory_order_relaxed);
         unmeasured_left_.store(times_unmeasured, std::memory_order_relaxed);
+    }
+    /// The kernel says that nobody had it, though it was back only after `away`. If others have it,
+    /// their own system call to give it back takes as long again.
+    void alone_it_took(base::Nanoseconds away) noexcept {
+        if (away >= quickest_alone_.load(std::memory_order_relaxed)) return;
+        quickest_alone_.store(away, std::memory_order_relaxed);
+        late_.store(std::max(2 * away, least_of_others), std::memory_order_relaxed);
     }
 
   private:
@@ -50,6 +62,8 @@ class CoreSharing {
     }
     Count doubts_left_{0};  ///< 0: the core is one's own
     Count unmeasured_left_{0};
+    std::atomic<base::Nanoseconds> late_{least_of_others};
+    std::atomic<base::Nanoseconds> quickest_alone_{std::numeric_limits<base::Nanoseconds>::max()};
 };
 
 }  // namespace via::mvich

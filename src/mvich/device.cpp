@@ -2,6 +2,7 @@
 #include "mvich/device.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -37,6 +38,19 @@ constexpr std::uint64_t tidings_between_looks = 4096;
 constexpr std::uint32_t polls_before_look = 1024;
 static_assert(polls_before_look % CoreSharing::polls_between_alone == 0);
 constexpr std::size_t most_pieces = 16;
+
+base::Nanoseconds yield_timed() noexcept {
+    const base::Nanoseconds before = base::machine_now();
+    sched_yield();
+    return base::machine_now() - before;
+}
+
+/// How often this thread's core went to another.
+long core_changes() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw + usage.ru_nivcsw;
+}
 
 }  // namespace
 
@@ -320,9 +334,16 @@ void DeviceParts::rest(std::uint32_t empty) {
         sched_yield();
         return;
     }
-    const base::Nanoseconds before = base::machine_now();
-    sched_yield();
-    sharing_.came_back(base::machine_now() - before);
+    sharing_.came_back(sharing_.is_late(yield_timed()) && others_want_core());
+}
+
+/// How long it was away says little where system calls are slow, so the kernel's count decides.
+bool DeviceParts::others_want_core() noexcept {
+    const long before = core_changes();
+    const base::Nanoseconds away = yield_timed();
+    if (core_changes() != before) return true;
+    sharing_.alone_it_took(away);
+    return false;
 }
 
 /// It has looked often enough: no spinning, and if nothing comes the next call sleeps again.

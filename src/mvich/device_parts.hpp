@@ -149,6 +149,7 @@ class DeviceParts final : public Registrar {
     [[gnu::always_inline]] void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    [[nodiscard]] bool others_want_core() noexcept;
     void take_nap(std::uint32_t empty);
     /// What one thread has moved another may be waiting for: the peer woke only one of them, and
     /// perhaps the service thread.

@@ -13,8 +13,9 @@ std::uint32_t first_due(const CoreSharing& sharing) {
         ++polls;
     return polls;
 }
-constexpr base::Nanoseconds at_once = 200;
-constexpr base::Nanoseconds after_others = 2000;
+constexpr bool after_others = true;
+constexpr bool at_once = false;
+constexpr base::Nanoseconds least = CoreSharing::least_of_others;
 
 TEST(CoreSharing, NobodyIsKnownToWantTheCore) {
     CoreSharing sharing;
@@ -52,6 +53,22 @@ TEST(CoreSharing, ItIsOnesOwnAgainOnlyAfterSomeTimes) {
     EXPECT_EQ(first_due(sharing), CoreSharing::polls_alone);
     sharing.came_back(at_once);
     EXPECT_EQ(first_due(sharing), CoreSharing::polls_alone);
+}
+
+TEST(CoreSharing, WhatSystemCallsTakeIsLearntWhereTheyAreSlow) {
+    CoreSharing sharing;
+    EXPECT_FALSE(sharing.is_late(least));
+    EXPECT_TRUE(sharing.is_late(least + 1));
+    sharing.alone_it_took(3 * least);
+    EXPECT_FALSE(sharing.is_late(6 * least));
+    EXPECT_TRUE(sharing.is_late(6 * least + 1));
+    // The quickest counts: any other may have been disturbed by an interrupt.
+    sharing.alone_it_took(50 * least);
+    EXPECT_TRUE(sharing.is_late(6 * least + 1));
+    sharing.alone_it_took(2 * least);
+    EXPECT_TRUE(sharing.is_late(4 * least + 1));
+    sharing.alone_it_took(least / 10);
+    EXPECT_FALSE(sharing.is_late(least));
 }
 
 }  // namespace
