@@ -5,8 +5,6 @@ namespace via::links {
 namespace {
 
 constexpr std::uint32_t first_window = 128U << 10U;
-/// The receiver may be computing when a packet comes; its service thread answers then.
-constexpr Nanoseconds answer_slack = 2'000'000;
 constexpr Nanoseconds unknown_round_trip = 20'000'000;
 constexpr Nanoseconds least_answer_interval = 1'000'000;
 constexpr Nanoseconds first_ping_interval = 20'000'000;
@@ -41,6 +39,7 @@ Link::Link(std::uint8_t number, const LinkLimits& limits, Nanoseconds now)
       window_(std::min(first_window, limits.window_bytes)),
       slow_start_limit_(limits.window_bytes),
       last_heard_(now),
+      heard_since_(now),
       state_since_(now) {}
 
 void Link::shorten_packets(std::uint32_t bytes, Nanoseconds now) noexcept {
@@ -151,7 +150,7 @@ void Link::enter(LinkState state, Nanoseconds now) noexcept {
 
 void Link::answered(Nanoseconds now) noexcept {
     unanswered_pings_ = 0;
-    last_heard_ = now;
+    hear(now);
     if (state_ == LinkState::Up) return;
     if (++answers_ >= answers_needed_)
         enter(LinkState::Up, now);
@@ -165,7 +164,7 @@ void Link::ping_later(Nanoseconds now) noexcept {
 
 void Link::pinged(Nanoseconds now) noexcept {
     ping_wanted_ = false;
-    ++unanswered_pings_;
+    if (unanswered_pings_++ == 0) unanswered_since_ = now;
     if (state_ == LinkState::Up) {
         next_ping_ = now + (unanswered_pings_ > 1 ? keep_alive / 4 : keep_alive);
         return;

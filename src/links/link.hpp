@@ -133,6 +133,11 @@ class Link {
     void probe_timed_out(Nanoseconds now) noexcept;
     /// Since when its oldest packet on the way has been waiting for an answer.
     [[nodiscard]] Nanoseconds waiting_since() const noexcept { return last_activity_; }
+    /// Nothing at all has come since then, though there was time enough.
+    [[nodiscard]] bool owes_answer(Nanoseconds now) const noexcept {
+        return last_heard_ <= last_activity_ &&
+               now - last_activity_ >= smoothed_rtt_ + answer_slack;
+    }
     [[nodiscard]] std::uint32_t timeouts_in_a_row() const noexcept { return timeouts_in_a_row_; }
     [[nodiscard]] const SentPacket* oldest_on_the_way() const noexcept;
 
@@ -171,9 +176,16 @@ class Link {
     void ping_later(Nanoseconds now) noexcept;
     [[nodiscard]] std::uint32_t unanswered_pings() const noexcept { return unanswered_pings_; }
     void heard(Nanoseconds now) noexcept {
-        last_heard_ = now;
+        hear(now);
         refusals_ = 0;
     }
+    /// The peer has been heard by this link after `since`, and for long enough that others could be
+    /// heard, too. Who wakes up is heard on one link before the other.
+    [[nodiscard]] bool shows_life(Nanoseconds since, Nanoseconds now) const noexcept {
+        return last_heard_ > since && heard_since_ <= now - answer_slack;
+    }
+    /// The first of the pings that stay unanswered.
+    [[nodiscard]] Nanoseconds unanswered_since() const noexcept { return unanswered_since_; }
     /// The peer's host said that nobody listens there. True: often enough to be believed.
     [[nodiscard]] bool refused(Nanoseconds now) noexcept;
     [[nodiscard]] bool believed_refused() const noexcept { return refusals_ >= believed_refusals; }
@@ -192,6 +204,12 @@ class Link {
     [[nodiscard]] SentPacket& at(std::uint64_t number) noexcept {
         return sent_[number - sent_base_];
     }
+    void hear(Nanoseconds now) noexcept {
+        if (now - last_heard_ > answer_slack) heard_since_ = now;
+        last_heard_ = now;
+    }
+    /// The receiver may be computing when a packet comes; its service thread answers then.
+    static constexpr Nanoseconds answer_slack = 2'000'000;
     static constexpr Nanoseconds tail_slack = 300'000;
     /// More than this link's own packets stand in a queue on the way.
     [[nodiscard]] bool queue_stands() const noexcept {
@@ -255,12 +273,14 @@ class Link {
     std::uint64_t largest_received_ = 0;
     Nanoseconds largest_received_at_ = 0;
     Nanoseconds last_heard_;
+    Nanoseconds heard_since_;  ///< and never silent for longer than an answer takes
 
     Nanoseconds state_since_;
     std::uint32_t answers_ = 0;
     std::uint32_t answers_needed_ = 1;
     Nanoseconds next_ping_ = 0;
     std::uint32_t unanswered_pings_ = 0;
+    Nanoseconds unanswered_since_ = 0;
     bool ping_wanted_ = false;
     std::uint32_t falls_ = 0;  ///< recent ones, for damping
     static constexpr std::uint32_t believed_refusals = 3;
@@ -498,7 +518,7 @@ inline bool Link::received(std::uint64_t number, std::uint32_t bytes, Nanosecond
         largest_received_ = number;
         largest_received_at_ = now;
     }
-    last_heard_ = now;
+    hear(now);
     return true;
 }
 

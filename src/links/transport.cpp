@@ -58,8 +58,8 @@ void Transport::set_policy(PolicyKind policy) {
     terms_.policy = policy;
 }
 
-Nanoseconds Transport::last_heard() const noexcept {
-    Nanoseconds latest = std::numeric_limits<Nanoseconds>::min();
+Nanoseconds Transport::silent_since() const noexcept {
+    Nanoseconds latest = silence_counts_from_;
     for (const Link& link : links_)
         latest = std::max(latest, link.last_heard());
     return latest;
@@ -530,18 +530,34 @@ void Transport::fall(std::size_t index, LinkState state, Nanoseconds now) {
     links_[index].lose_all([&](const Span& span) { client_.lost(span); });
 }
 
+bool Transport::another_shows_life(std::size_t index, Nanoseconds since,
+                                   Nanoseconds now) const noexcept {
+    return another_up(index) && std::any_of(links_.begin(), links_.end(), [&](const Link& other) {
+               return other.number() != index && other.state() == LinkState::Up &&
+                      other.shows_life(since, now);
+           });
+}
+
+/// Pings of the link stay unanswered. Those of others are asked for, too, before it is to blame.
+void Transport::pings_unanswered(std::size_t index, Nanoseconds now) {
+    const Nanoseconds since = links_[index].unanswered_since();
+    if (another_shows_life(index, since, now)) {
+        fall(index, LinkState::Suspect, now);
+        return;
+    }
+    for (Link& other : links_)
+        if (other.number() != index && other.state() == LinkState::Up &&
+            other.unanswered_pings() == 0 && other.last_heard() <= since)
+            other.ping_now();
+}
+
 /// Packets of the link stay unanswered. Is it the link, or the peer, which may be computing?
 void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
     Link& link = links_[index];
     const Nanoseconds since = link.waiting_since();
-    const auto is_heard = [&](const Link& other) {
-        return other.number() != index && other.last_heard() > since;
-    };
-    const bool peer_lives = std::any_of(links_.begin(), links_.end(), [&](const Link& other) {
-        return other.state() == LinkState::Up && is_heard(other);
-    });
     link.probe_timed_out(now);
-    if (peer_lives && another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts) {
+    if (link.timeouts_in_a_row() >= suspect_after_timeouts &&
+        another_shows_life(index, since, now)) {
         fall(index, LinkState::Suspect, now);
         return;
     }
@@ -549,7 +565,7 @@ void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
     // many of them for our pings to be answered in a row. It is worth more than one that is silent.
     if (!another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts)
         for (const Link& other : links_)
-            if (is_heard(other)) {
+            if (other.number() != index && other.last_heard() > since) {
                 enter(other.number(), LinkState::Up, now);
                 fall(index, LinkState::Suspect, now);
                 return;
@@ -574,8 +590,7 @@ void Transport::on_time(Nanoseconds now) {
     if (closed_) return;
     // Nobody has called for long: this process stood still, not the peer.
     if (now - last_time_ > terms_.lost_after / 2)
-        for (Link& link : links_)
-            link.heard(std::max(link.last_heard(), now - terms_.lost_after / 2));
+        silence_counts_from_ = now - terms_.lost_after / 2;
     last_time_ = now;
     if (closing_) {
         if (now >= close_until_)
@@ -594,6 +609,10 @@ void Transport::on_time(Nanoseconds now) {
             link.lose_oldest([&](const Span& span) { client_.lost(span); });
         }
         if (link.probe_time() <= now) probe_timed_out(i, now);
+        // Asked twice and still silent, while another is heard again.
+        if (link.state() == LinkState::Up && link.timeouts_in_a_row() >= suspect_after_timeouts &&
+            link.owes_answer(now) && another_shows_life(i, link.waiting_since(), now))
+            fall(i, LinkState::Suspect, now);
         if (link.next_long_ping() <= now) {
             const std::uint32_t bytes = link.longest_packet_bytes();
             link.sent_long_ping(
@@ -603,19 +622,26 @@ void Transport::on_time(Nanoseconds now) {
         if (now >= link.next_ping() &&
             (link.state() != LinkState::Up || idle_too_long || link.wants_ping()))
             ping(i, now);
-        if (link.state() == LinkState::Up && link.unanswered_pings() >= down_after_pings &&
-            another_up(i))
-            fall(i, LinkState::Suspect, now);
+        if (link.state() == LinkState::Up && link.unanswered_pings() >= down_after_pings)
+            pings_unanswered(i, now);
         if (link.state() == LinkState::Suspect && link.unanswered_pings() >= down_after_pings)
             enter(i, LinkState::Down, now);
     }
-    if (now - last_heard() >= terms_.lost_after) lost_ = true;
+    if (now - silent_since() >= terms_.lost_after) lost_ = true;
+}
+
+Nanoseconds Transport::concludes_at() const noexcept {
+    Nanoseconds earliest = never;
+    for (const Link& link : links_)
+        earliest = std::min({earliest, link.loss_time(), link.tail_time(), link.probe_time(),
+                             link.unanswered_pings() != 0 ? link.next_ping() : never});
+    return earliest;
 }
 
 Nanoseconds Transport::next_deadline() const noexcept {
     if (closed_) return never;
     if (closing_) return std::min(close_until_, next_close_);
-    Nanoseconds earliest = last_heard() + terms_.lost_after;
+    Nanoseconds earliest = silent_since() + terms_.lost_after;
     if (owed_packets_ != 0) earliest = std::min(earliest, acknowledge_at());
     const bool pending = client_.pending_bytes() != 0;
     for (const Link& link : links_) {

@@ -118,6 +118,9 @@ class Transport {
     bool transmit(Nanoseconds now, std::uint64_t worth = 1);
     /// What was due at `now`.
     void on_time(Nanoseconds now);
+    /// From when on on_time() concludes something from silence: until then all that has come
+    /// should have been received.
+    [[nodiscard]] Nanoseconds concludes_at() const noexcept;
     /// When on_time() or transmit() should be called although nothing has come.
     [[nodiscard]] Nanoseconds next_deadline() const noexcept;
     /// Acknowledgements that nobody will send unless transmit() is called again.
@@ -133,7 +136,7 @@ class Transport {
     [[nodiscard]] bool closed() const noexcept { return closed_; }
     /// The peer does not answer any more on any link.
     [[nodiscard]] bool lost() const noexcept { return lost_; }
-    [[nodiscard]] Nanoseconds last_heard() const noexcept;
+    [[nodiscard]] Nanoseconds silent_since() const noexcept;
     /// The kernel says about a link's packets what a send would have said.
     void refused(std::size_t link, SendOutcome outcome, Nanoseconds now);
 
@@ -166,10 +169,14 @@ class Transport {
     void take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now);
     void ping(std::size_t index, Nanoseconds now);
     void probe_timed_out(std::size_t index, Nanoseconds now);
+    void pings_unanswered(std::size_t index, Nanoseconds now);
     void works(std::size_t index, Nanoseconds now);
     void fall(std::size_t index, LinkState state, Nanoseconds now);
     void enter(std::size_t index, LinkState state, Nanoseconds now);
     [[nodiscard]] bool another_up(std::size_t index) const noexcept;
+    /// Another link can take over, and by some other one the peer was heard since.
+    [[nodiscard]] bool another_shows_life(std::size_t index, Nanoseconds since,
+                                          Nanoseconds now) const noexcept;
     [[nodiscard]] bool any_up() const noexcept;
     void view(Nanoseconds now, std::uint64_t pending);
     [[nodiscard]] std::uint32_t room_for(const Link& link, std::uint64_t pending,
@@ -202,6 +209,7 @@ class Transport {
     std::uint64_t damaged_packets_ = 0;
 
     Nanoseconds last_time_;
+    Nanoseconds silence_counts_from_ = 0;  ///< this process stood still before
     Nanoseconds last_transmit_ = 0;
     bool lost_ = false;
     bool closing_ = false;

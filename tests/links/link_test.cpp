@@ -49,6 +49,39 @@ class LinkTest : public testing::Test {
     std::vector<std::uint64_t> lost;
 };
 
+/// Also one whose earlier packets were lost gets its time for the next.
+TEST_F(LinkTest, OwesAnAnswerOnlyAfterTimeEnough) {
+    fly();
+    send(1);
+    for (int i = 0; i < 2; ++i) {
+        now = link.probe_time();
+        link.probe_timed_out(now);
+    }
+    EXPECT_FALSE(link.owes_answer(now)) << "it was asked just now";
+    EXPECT_TRUE(link.owes_answer(now + 10 * millisecond));
+    link.lose_all([](const Span&) {});
+    now += millisecond;
+    link.answered(now);
+    now += 50 * millisecond;
+    EXPECT_FALSE(link.owes_answer(now)) << "its ping came back";
+    send(1);
+    EXPECT_FALSE(link.owes_answer(now + 100 * microsecond));
+    EXPECT_TRUE(link.owes_answer(now + 10 * millisecond));
+    link.heard(now + 5 * millisecond);
+    EXPECT_FALSE(link.owes_answer(now + 10 * millisecond));
+}
+
+TEST_F(LinkTest, ShowsLifeWhenHeardForAWhile) {
+    now += 100 * millisecond;
+    link.heard(now);  // after a long silence
+    EXPECT_FALSE(link.shows_life(now - millisecond, now + millisecond));
+    EXPECT_TRUE(link.shows_life(now - millisecond, now + 3 * millisecond));
+    EXPECT_FALSE(link.shows_life(now, now + 3 * millisecond)) << "not since then";
+    for (int i = 0; i < 5; ++i)
+        link.heard(now += millisecond);
+    EXPECT_TRUE(link.shows_life(now - 1, now)) << "never silent for long";
+}
+
 TEST_F(LinkTest, TheWindowBoundsWhatIsOnTheWay) {
     const std::uint32_t window = link.window();
     std::uint32_t packets = 0;

@@ -160,6 +160,17 @@ bool Conversation::receive_from(std::size_t link) {
     return any;
 }
 
+/// Whatever has come, by any link.
+bool Conversation::receive_all() {
+    bool any = false;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        receiving_ = i;
+        for (int batch = 0; batch < most_batches && links_[i].port->receive(*this); ++batch)
+            any = true;
+    }
+    return any;
+}
+
 /// Several messages are on their way, and there may be more right behind them.
 bool Conversation::in_stream() const noexcept {
     return polled_ && (session_.operations() > 1 || transport_.awaits_answers());
@@ -215,6 +226,8 @@ bool Conversation::poll(bool polled) {
     if (session_.pending_bytes() != 0) transport_.settle();
     if (now() >= next_look_) {
         next_look_ = now_ + look_interval;
+        // A process that stood still finds the answers in its sockets.
+        if (transport_.concludes_at() <= now_) any = receive_all() || any;
         transport_.on_time(now_);
         if (transport_.lost()) session_.peer_lost();
         due_ = transport_.next_deadline();

@@ -63,6 +63,7 @@ class Conversation final : private links::Output, private PacketTaker {
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
     void take(std::span<const std::byte> packet) override;
     bool receive_from(std::size_t link);
+    bool receive_all();
     void log_links() const;
     void show_link(std::size_t link) const;
     void hide_links();

@@ -36,8 +36,6 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
         descriptors_.clear();
         for (const LinkEnd& end : conversation->links())
             if (end.port->descriptor() >= 0) descriptors_.push_back(end.port->descriptor());
-        for (const int descriptor : descriptors_)
-            agent_.watch(descriptor, index_);
         armed_ = Wakes::Nobody;
     }
     conversation_ = std::move(conversation);
@@ -122,8 +120,18 @@ void NetEndpoint::want_attention(Wakes wakes) {
     armed_ = wakes;
     if (wanted) agent_.wake_at(deadline());
     if (wanted == was) return;
-    for (const int descriptor : descriptors_)
-        agent_.rearm(descriptor, index_, wanted);
+    watch_descriptors(wanted);
+}
+
+/// A set that a descriptor is in costs each packet a call, and its sender's core makes it, even if
+/// nothing is asked of the set. So it is in one only while somebody sleeps.
+void NetEndpoint::watch_descriptors(bool watched) noexcept {
+    for (const int descriptor : descriptors_) {
+        if (watched)
+            agent_.watch(descriptor, index_);
+        else
+            agent_.unwatch(descriptor);
+    }
 }
 
 void NetEndpoint::watch_in(int epoll, bool watched) {
@@ -143,8 +151,7 @@ void NetEndpoint::disconnect() {
         if (group != nullptr) group->disconnected(*this);
     {
         const std::lock_guard guard(watch_mutex_);
-        for (const int descriptor : descriptors_)
-            agent_.unwatch(descriptor);
+        if (asleep()) watch_descriptors(false);
         descriptors_.clear();
         armed_ = Wakes::Nobody;
     }

@@ -81,6 +81,7 @@ class NetEndpoint final : public Endpoint {
     void watch_in(int epoll, bool watched);
 
   private:
+    void watch_descriptors(bool watched) noexcept;
     void take_up();
     void follow_policy();
     void show_policy() noexcept;

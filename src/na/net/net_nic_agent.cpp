@@ -337,17 +337,11 @@ base::Result<void> NetNicAgent::set_link_policy(std::string_view policy, std::ui
 
 // ---- the service thread -------------------------------------------------------------------------
 
-void NetNicAgent::watch(int descriptor, std::uint32_t index) {
+void NetNicAgent::watch(int descriptor, std::uint32_t index) noexcept {
     epoll_event event{};
+    event.events = EPOLLIN;
     event.data.u32 = index;
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
-}
-
-void NetNicAgent::rearm(int descriptor, std::uint32_t index, bool wanted) noexcept {
-    epoll_event event{};
-    event.events = wanted ? static_cast<std::uint32_t>(EPOLLIN) : 0U;
-    event.data.u32 = index;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
 }
 
 void NetNicAgent::unwatch(int descriptor) noexcept {

@@ -75,9 +75,8 @@ class NetNicAgent final : public NicAgent {
     void give_back_index(std::uint32_t index) noexcept { registry_.remove(index); }
     /// The interfaces that have a carrier, in order, as the kernel told last.
     [[nodiscard]] std::vector<std::uint32_t> running_interfaces();
-    /// The descriptor wakes the service thread from now on, once it is armed.
-    void watch(int descriptor, std::uint32_t index);
-    void rearm(int descriptor, std::uint32_t index, bool wanted) noexcept;
+    /// The descriptor wakes the service thread from now on.
+    void watch(int descriptor, std::uint32_t index) noexcept;
     void unwatch(int descriptor) noexcept;
     /// The service thread calls the owners of endpoints with something due then.
     void wake_at(base::Nanoseconds moment) noexcept;

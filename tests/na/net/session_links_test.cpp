@@ -291,6 +291,56 @@ TEST(SessionLinks, TheFirstThatAnswersIsTakenBackWhileNoneIsUp) {
     EXPECT_TRUE(stream.finish(1'000 * millisecond));
 }
 
+/// Its answers are missing on all links alike, and when it wakes up they come on one before the
+/// other.
+TEST(SessionLinks, APeerThatStandsStillCostsNoLink) {
+    for (const bool streaming : {true, false}) {
+        SCOPED_TRACE(streaming);
+        SimulatedNetwork network(21, options_of(2));
+        Stream stream(network, 200, 1);
+        stream.run(50 * millisecond);
+        ASSERT_TRUE(streaming || stream.finish(1'000 * millisecond));
+        const auto changes = [&] {
+            return network.side(0).link_changes + network.side(1).link_changes;
+        };
+        const std::uint32_t before = changes();
+        for (Nanoseconds time = 1; time < 150; ++time) {
+            const auto side = static_cast<std::size_t>(time % 2);
+            network.freeze(side, network.now() + time * millisecond);
+            stream.run((time + 30) * millisecond);
+            ASSERT_EQ(changes(), before) << "after " << time << " ms of side " << side;
+        }
+        // With both asleep in turn, each of them longer than a link is given.
+        for (int i = 0; i < 20; ++i) {
+            for (const std::size_t side : {0U, 1U})
+                network.freeze(side, network.now() + (20 + 7 * i) * millisecond);
+            stream.run((7 + 5 * i) * millisecond);
+            ASSERT_EQ(changes(), before) << "round " << i;
+        }
+        EXPECT_TRUE(stream.finish(1'000 * millisecond));
+    }
+}
+
+/// Time in which this process stood still does not count against the peer, but is no word from it.
+TEST(SessionLinks, AProcessThatStoodStillHasHeardNothing) {
+    SimulatedNetwork network(22, options_of(2));
+    Stream stream(network, 200, 1);
+    stream.run(50 * millisecond);
+    const links::Transport& transport = network.side(0).transport;
+    cut_both(network, 0, true);
+    ASSERT_TRUE(network.run(1'000 * millisecond, [&] {
+        stream.step();
+        return transport.link(0).state() != LinkState::Up;
+    }));
+    cut_both(network, 1, true);
+    stream.run(100 * millisecond);
+    network.jump_clock(0, 1'500 * millisecond);
+    stream.run(100 * millisecond);
+    EXPECT_NE(transport.link(0).state(), LinkState::Up);
+    EXPECT_EQ(transport.link(1).state(), LinkState::Up);
+    EXPECT_FALSE(transport.lost());
+}
+
 TEST(SessionLinks, AFlappingLinkIsDamped) {
     SimulatedNetwork network(10, slow_options_of(2));
     Stream stream(network, 20'000, 4);
