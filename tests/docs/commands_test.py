@@ -135,7 +135,13 @@ def run_live(command, beside, names, folder):
         shutil.copy(prefix / "bin/via", prefix / "bin" / beside.split()[0])
         other = subprocess.Popen(shlex.split(beside), cwd=folder, env=names, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, start_new_session=True)
+        look = ["via", "stat", "--once", beside.split()[0]]  # not found before it has opened its NIC
+        deadline = time.monotonic() + SECONDS
         try:
+            while subprocess.run(look, cwd=folder, env=names, capture_output=True).returncode != 0:
+                if time.monotonic() > deadline or other.poll() is not None:
+                    return f"{beside} does not use Viaduct"
+                time.sleep(0.05)
             return run_live(command, None, names, folder)
         finally:
             os.killpg(other.pid, signal.SIGKILL)
