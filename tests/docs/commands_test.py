@@ -113,8 +113,8 @@ def run(command, names, folder):
         output, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired as late:
         os.killpg(process.pid, signal.SIGKILL)
-        return f"no end within {SECONDS} s, and before that: {(late.output or b'').decode(errors='replace')[-600:]}"
-    return None if process.returncode == 0 else f"exit code {process.returncode}: {output.decode(errors='replace')[-600:]}"
+        return f"no end within {SECONDS} s, and before that: {(late.output or b'').decode(errors='replace')[-3000:]}"
+    return None if process.returncode == 0 else f"exit code {process.returncode}: {output.decode(errors='replace')[-3000:]}"
 
 
 def run_between_hosts(command, hosts, names, folder):
@@ -162,7 +162,7 @@ def run_live(command, beside, names, folder):
             return "does not end by SIGINT"
     shown += process.stdout.read() or b""
     if process.returncode not in (0, 130, -signal.SIGINT):
-        return f"exit code {process.returncode}: {shown.decode(errors='replace')[-600:]}"
+        return f"exit code {process.returncode}: {shown.decode(errors='replace')[-3000:]}"
     return None if shown else "it showed nothing"
 
 
@@ -223,7 +223,7 @@ def main():
         for command, process in waiting:  # servers, which have had their client
             try:
                 if process.wait(SECONDS) != 0:
-                    failures.append(f"{document.relative_to(source)}: {command}\n    exit code {process.returncode}: {process.stdout.read()[-600:]}")
+                    failures.append(f"{document.relative_to(source)}: {command}\n    exit code {process.returncode}: {process.stdout.read()[-3000:]}")
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 failures.append(f"{document.relative_to(source)}: {command}\n    no end within {SECONDS} s")
