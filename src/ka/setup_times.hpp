@@ -6,9 +6,7 @@
 
 #include "base/clock.hpp"
 
-namespace via::ka {
-
-namespace setup_times {
+namespace via::ka::setup_times {
 
 inline constexpr base::Nanoseconds millisecond = 1'000'000;
 inline constexpr base::Nanoseconds second = 1'000'000'000;
@@ -32,5 +30,4 @@ inline std::string in_milliseconds(base::Nanoseconds time) {
     return std::to_string(time / millisecond) + " ms";
 }
 
-}  // namespace setup_times
-}  // namespace via::ka
+}  // namespace via::ka::setup_times

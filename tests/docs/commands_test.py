@@ -138,7 +138,7 @@ def run_live(command, beside, names, folder):
         look = ["via", "stat", "--once", beside.split()[0]]  # not found before it has opened its NIC
         deadline = time.monotonic() + SECONDS
         try:
-            while subprocess.run(look, cwd=folder, env=names, capture_output=True).returncode != 0:
+            while subprocess.run(look, cwd=folder, env=names, capture_output=True, timeout=SECONDS).returncode != 0:
                 if time.monotonic() > deadline or other.poll() is not None:
                     return f"{beside} does not use Viaduct"
                 time.sleep(0.05)
