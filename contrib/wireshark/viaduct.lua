@@ -42,6 +42,10 @@ local p = {
     flags = ProtoField.uint8("viaduct.flags", "Flags", base.HEX),
     sealed = ProtoField.bool("viaduct.flags.sealed", "Sealed", 8, nil, 1),
     continues = ProtoField.bool("viaduct.flags.continues", "Continues", 8, nil, 2),
+    long_token = ProtoField.uint32("viaduct.long.token", "Token, turned", base.HEX),
+    long_length = ProtoField.uint32("viaduct.long.length", "Length of the packet"),
+    long_part = ProtoField.bytes("viaduct.long.part", "Piece of a long packet"),
+    long_part_length = ProtoField.uint32("viaduct.long.part_length", "Length of the piece"),
     encrypted = ProtoField.bytes("viaduct.encrypted", "Encrypted frames"),
     tag = ProtoField.bytes("viaduct.tag", "Tag"),
     padding = ProtoField.bytes("viaduct.padding", "Padding"),
@@ -217,8 +221,55 @@ local function add_continuation(buffer, tree)
     return string.format("continues %d (%d B)", message, length)
 end
 
+-- The frame at the end of the first piece of a long packet goes on in the next ones.
+local function add_cut_frame(buffer, at, tree)
+    local kind = buffer(at, 1):uint()
+    if not is_data(kind) or buffer:len() - at < 12 then return false end
+    local bytes = data_header(kind, buffer(at + 1, 1):uint())
+    if buffer:len() - at < bytes then return false end
+    local branch = tree:add(packet, buffer(at), types[kind] .. ", cut")
+    branch:add(p.type, buffer(at, 1))
+    branch:add_le(p.length, buffer(at + 2, 2))
+    branch:add_le(p.message, buffer(at + 4, 4))
+    branch:add_le(p.receive, buffer(at + 8, 4))
+    if buffer(at + 1, 1):uint() % 2 == 0 then
+        branch:add_le(p.total, buffer(at + 12, 4))
+        branch:add_le(p.offset, buffer(at + 16, 4))
+    end
+    return true
+end
+
+-- What each direction's packets begin with; long ones begin with its complement, and their further
+-- pieces with anything.
+local tokens = {}
+
+local function add_piece(buffer, info, tree)
+    info.cols.protocol = "VIADUCT"
+    local top = tree:add(packet, buffer())
+    top:add(p.long_part_length, buffer(), buffer:len())
+    top:add(p.long_part, buffer())
+    info.cols.info = string.format("piece of a long packet (%d B)", buffer:len())
+    return buffer:len()
+end
+
 function packet.dissector(buffer, info, tree)
+    local direction = tostring(info.src) .. " " .. info.src_port .. " " .. tostring(info.dst) ..
+        " " .. info.dst_port
+    local token = tokens[direction]
+    local word = buffer:len() >= 4 and buffer(0, 4):le_uint() or nil
+    local cut = false
+    if token ~= nil and word == 4294967295 - token and buffer:len() > 24 then
+        info.cols.protocol = "VIADUCT"
+        local long = tree:add(packet, buffer(0, 8), "Long packet")
+        long:add_le(p.long_token, buffer(0, 4))
+        long:add_le(p.long_length, buffer(4, 4))
+        cut = buffer:len() - 8 < buffer(4, 4):le_uint()
+        buffer = buffer(8):tvb()
+    elseif token ~= nil and word ~= token then
+        return add_piece(buffer, info, tree)
+    end
     if buffer:len() < 16 then return 0 end
+    if token == nil and buffer(12, 1):uint() == 3 then tokens[direction] = word end
     info.cols.protocol = "VIADUCT"
     local top = tree:add(packet, buffer())
     top:add_le(p.token, buffer(0, 4))
@@ -256,6 +307,10 @@ function packet.dissector(buffer, info, tree)
             break
         end
         local bytes = frame_bytes(buffer, at)
+        if bytes == nil and cut and add_cut_frame(buffer, at, top) then
+            said[#said + 1] = "long"
+            break
+        end
         if bytes == nil then
             top:add_proto_expert_info(malformed)
             said[#said + 1] = "malformed"
@@ -271,7 +326,7 @@ end
 -- A packet by trial: nothing may be wrong, and there must be a frame. Continuations show too little
 -- of themselves; they come after others.
 local function is_packet(buffer)
-    if buffer:len() < 17 or buffer(12, 1):uint() ~= 2 or buffer(15, 1):uint() ~= 0 or
+    if buffer:len() < 17 or buffer(12, 1):uint() ~= 3 or buffer(15, 1):uint() ~= 0 or
         buffer(14, 1):uint() ~= 0 then
         return false
     end

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/clock.hpp"
+#include "links/long_packet_trust.hpp"
 #include "links/range_set.hpp"
 #include "links/ring.hpp"
 #include "links/span.hpp"
@@ -30,6 +31,8 @@ struct LinkLimits {
     std::uint32_t window_bytes = 1U << 20U;  ///< most bytes on the way
     /// For packets up to its length only, and never for bulk (the raw path).
     bool short_only = false;
+    /// Packets may be longer than a datagram (wire/long_packet.hpp).
+    bool long_packets = true;
 };
 
 struct LinkCounters {
@@ -51,6 +54,7 @@ struct SentPacket {
     Nanoseconds acknowledged_at = 0;       ///< when that count was reached
     Span span;
     std::uint32_t bytes = 0;
+    bool is_long = false;
     bool idle = false;  ///< the sender had nothing more to send: says nothing about the rate
     enum class State : std::uint8_t { OnTheWay, Acknowledged, Lost } state = State::OnTheWay;
 };
@@ -100,6 +104,17 @@ class Link {
     /// There is one at least, and only the last may be without a span.
     void sent(std::span<const Span> spans, std::uint32_t packet_bytes, std::uint32_t bytes,
               Nanoseconds now);
+    void sent_long(std::uint32_t bytes, const Span& span, Nanoseconds now) {
+        sent(bytes, span, now);
+        if (span.empty()) return;
+        sent_.back().is_long = true;
+        long_packets_.sent_long();
+    }
+    /// Packets may be as long as a train. Where that takes long, the processor is not what limits.
+    [[nodiscard]] bool carries_long_packets() const noexcept {
+        return limits_.long_packets && !limits_.short_only && long_packets_.allows() &&
+               (rate_ == 0 || rate_ > least_rate_of_long_packets);
+    }
     /// The sender has nothing more to send, so the packet sent last says nothing about the rate.
     void ran_dry() noexcept {
         if (!sent_.empty()) sent_.back().idle = true;
@@ -217,6 +232,12 @@ class Link {
     }
     void shrink_window(std::uint64_t lost_number) noexcept;
     void cut_window() noexcept;
+    void lose(SentPacket& packet) noexcept {
+        packet.state = SentPacket::State::Lost;
+        in_flight_ -= packet.bytes;
+        ++counters_.lost_packets;
+        long_packets_.lost(packet.is_long);
+    }
     void drop_settled() noexcept;
     void measure(const SentPacket& packet, Nanoseconds now, Nanoseconds delay) noexcept;
     /// A packet has come: losses lie further back.
@@ -225,6 +246,7 @@ class Link {
         if (loss_share_ < least_loss_share) loss_share_ = 0;
     }
     static constexpr double least_loss_share = 1e-9;
+    static constexpr double least_rate_of_long_packets = 500e6;
 
     std::uint8_t number_;
     LinkState state_ = LinkState::Probing;
@@ -265,6 +287,7 @@ class Link {
     double rate_ = 0;
     Nanoseconds rate_measured_at_ = 0;
     double loss_share_ = 0;
+    LongPacketTrust long_packets_;
     std::uint32_t timeouts_in_a_row_ = 0;
     Nanoseconds last_activity_ = 0;  ///< the later of the oldest packet's time and the last news
 
@@ -305,9 +328,7 @@ void Link::detect_losses(Nanoseconds now, Lost lost) {
             loss_time_ = std::min(loss_time_, packet.sent + patience);
             continue;
         }
-        packet.state = SentPacket::State::Lost;
-        in_flight_ -= packet.bytes;
-        ++counters_.lost_packets;
+        lose(packet);
         loss_share_ += (1.0 - loss_share_) / 1024;
         shrink_window(number);
         if (!packet.span.empty()) lost(packet.span);
@@ -320,9 +341,7 @@ void Link::lose_oldest(Lost lost) {
     for (std::size_t i = 0; i < sent_.size(); ++i) {
         SentPacket& packet = sent_[i];
         if (packet.state != SentPacket::State::OnTheWay) continue;
-        packet.state = SentPacket::State::Lost;
-        in_flight_ -= packet.bytes;
-        ++counters_.lost_packets;
+        lose(packet);
         if (!packet.span.empty()) lost(packet.span);
         break;
     }
@@ -333,9 +352,7 @@ void Link::lose_all(Lost lost) {
     for (std::size_t i = 0; i < sent_.size(); ++i) {
         SentPacket& packet = sent_[i];
         if (packet.state != SentPacket::State::OnTheWay) continue;
-        packet.state = SentPacket::State::Lost;
-        in_flight_ -= packet.bytes;
-        ++counters_.lost_packets;
+        lose(packet);
         if (!packet.span.empty()) lost(packet.span);
     }
     loss_time_ = never;
@@ -378,6 +395,7 @@ inline void Link::sent(std::span<const Span> spans, std::uint32_t packet_bytes, 
         packet.acknowledged_at = acknowledged_at_;
         packet.span = span;
         packet.bytes = std::min(packet_bytes, bytes);
+        packet.is_long = false;
         packet.idle = false;
         bytes -= packet.bytes;
         // Nothing depends on one that carries nothing.
@@ -413,6 +431,7 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
             packet.state = SentPacket::State::Acknowledged;
             bytes += packet.bytes;
             newest = number;
+            long_packets_.came(packet.is_long);
             if (loss_share_ != 0) forget_losses();
             continue;
         }

@@ -3,10 +3,13 @@
 // together here; long payloads are referred to where they lie. Where the processor can copy and
 // check in one go, payloads of middling length are copied as well: so the kernel finds one piece
 // instead of a hundred.
+//
+// Or one long packet, which the kernel cuts into datagrams (wire/long_packet.hpp).
 #pragma once
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +18,7 @@
 
 #include "base/aligned_bytes.hpp"
 #include "base/device_copy.hpp"
+#include "wire/long_packet.hpp"
 #include "wire/packet.hpp"
 #include "wire/packet_guard.hpp"
 
@@ -40,6 +44,10 @@ class Train {
     /// than `limit` bytes unless there is only one.
     void begin(std::uint32_t packet_bytes, std::uint32_t limit, const wire::PacketGuard& guard,
                const wire::PacketHeader& header, std::uint64_t number) noexcept;
+    /// One packet, which fills no more than `limit` bytes of datagrams and may be a long one.
+    void begin_long(std::uint32_t datagram_bytes, std::uint32_t limit,
+                    const wire::PacketGuard& guard, const wire::PacketHeader& header,
+                    std::uint64_t number) noexcept;
     /// The packet before it is filled up to the common length. Packets before the last are equal.
     void open_packet();
     /// Bytes that still fit into the packet.
@@ -59,7 +67,10 @@ class Train {
     void finish() noexcept;
 
     [[nodiscard]] std::uint32_t packets() const noexcept { return packets_; }
+    /// Of each packet but the last, which may be shorter.
     [[nodiscard]] std::uint32_t packet_bytes() const noexcept { return packet_bytes_; }
+    /// It has become a long packet.
+    [[nodiscard]] bool is_long() const noexcept { return is_long_; }
     [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::span<const iovec> parts() const noexcept {
         return {vectors_.get(), vectors_used_};
@@ -93,6 +104,8 @@ class Train {
     std::uint64_t number_ = 0;  ///< of the next packet
     bool open_ = false;
     std::uint32_t packet_bytes_ = 0;
+    std::uint32_t datagram_bytes_ = 0;  ///< the longest packet that is no long one
+    bool is_long_ = false;
     std::uint32_t limit_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t length_ = 0;
@@ -106,7 +119,8 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
     guard_ = &guard;
     header_ = header;
     number_ = number;
-    packet_bytes_ = packet_bytes;
+    packet_bytes_ = datagram_bytes_ = packet_bytes;
+    is_long_ = false;
     limit_ = limit;
     capacity_ = packet_bytes - guard.overhead();
     sealed_ = guard.sealed();
@@ -116,6 +130,15 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
     packets_ = 0;
     bytes_ = 0;
     open_ = false;
+}
+
+inline void Train::begin_long(std::uint32_t datagram_bytes, std::uint32_t limit,
+                              const wire::PacketGuard& guard, const wire::PacketHeader& header,
+                              std::uint64_t number) noexcept {
+    const std::uint32_t datagrams = std::min(limit / datagram_bytes, most_packets);
+    begin(datagrams * datagram_bytes - wire::LongPacketPrefix::bytes, limit, guard, header, number);
+    datagram_bytes_ = datagram_bytes;
+    staged_ += wire::LongPacketPrefix::bytes;
 }
 
 inline void Train::open_packet() {
@@ -208,6 +231,12 @@ inline void Train::close_packet() noexcept {
 
 inline void Train::finish() noexcept {
     if (open_) close_packet();
+    if (bytes_ <= datagram_bytes_ || packets_ != 1) return;
+    is_long_ = true;
+    constexpr std::uint32_t prefix = wire::LongPacketPrefix::bytes;
+    wire::encode(packet_start_ - prefix, wire::LongPacketPrefix{header_.token, bytes_});
+    vectors_[0] = {packet_start_ - prefix, vectors_[0].iov_len + prefix};
+    bytes_ += prefix;
 }
 
 }  // namespace via::links

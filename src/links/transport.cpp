@@ -48,8 +48,12 @@ Transport::Transport(StreamClient& client, Output& output, const TransportTerms&
 }
 
 void Transport::add_link(const LinkLimits& limits, Nanoseconds now) {
-    links_.emplace_back(static_cast<std::uint8_t>(links_.size()), limits, now);
+    LinkLimits agreed = limits;
+    // Where messages may be lost, no more of them than need be are; and a sealed packet is short.
+    if (terms_.one_link || terms_.sealed) agreed.long_packets = false;
+    links_.emplace_back(static_cast<std::uint8_t>(links_.size()), agreed, now);
     links_.back().keep_alive = terms_.lost_after / 4;
+    joiners_.emplace_back();
     owed_.emplace_back();
 }
 
@@ -79,19 +83,55 @@ bool Transport::another_up(std::size_t index) const noexcept {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-void Transport::receive(std::size_t index, std::span<const std::byte> packet, Nanoseconds now) {
-    if (packet.size() < wire::PacketHeader::bytes || index >= links_.size() || closed_) return;
+void Transport::receive(std::size_t index, std::span<const std::byte> datagrams,
+                        std::size_t datagram_bytes, Nanoseconds now) {
+    if (index >= links_.size()) return;
+    while (!datagrams.empty() && !closed_)
+        datagrams = datagrams.subspan(take_first(index, datagrams, datagram_bytes, now));
+}
+
+std::size_t Transport::take_first(std::size_t index, std::span<const std::byte> datagrams,
+                                  std::size_t datagram_bytes, Nanoseconds now) {
+    const auto first = datagrams.first(std::min(datagram_bytes, datagrams.size()));
+    PacketJoiner& joiner = joiners_[index];
+    if (wire::begins_packet(first, terms_.local_token)) [[likely]] {
+        joiner.give_up();
+        take_packet(index, first, now);
+        return first.size();
+    }
+    if (wire::begins_long_packet(first, terms_.local_token)) {
+        joiner.give_up();
+        const auto prefix = wire::decode_long_packet_prefix(first);
+        if (!prefix) return first.size();
+        const std::size_t bytes = wire::LongPacketPrefix::bytes + prefix->length;
+        if (bytes > datagrams.size()) {
+            joiner.begin(*prefix, first);
+            return first.size();
+        }
+        // All of it is here. If it is not what was sent, a datagram is missing in it, and those of
+        // the next packet follow.
+        const auto packet = datagrams.subspan(wire::LongPacketPrefix::bytes, prefix->length);
+        if (!take_packet(index, packet, now)) return first.size();
+        const std::size_t count = (bytes + datagram_bytes - 1) / datagram_bytes;
+        return std::min(count * datagram_bytes, datagrams.size());
+    }
+    if (joiner.joining() && joiner.add(first) && joiner.complete())
+        take_packet(index, joiner.take(), now);
+    return first.size();
+}
+
+bool Transport::take_packet(std::size_t index, std::span<const std::byte> packet, Nanoseconds now) {
     const wire::PacketHeader header = wire::decode_packet_header(packet.data());
     if (header.token != terms_.local_token || header.version != wire::packet_version ||
         header.link != index)
-        return;
+        return false;
     settle();
     Link& link = links_[index];
     const std::uint64_t number = wire::expand(header.number, link.largest_received());
     const auto body = guard_.open(header, number, packet, opened_);
     if (!body) {
         ++damaged_packets_;
-        return;
+        return false;
     }
     link.heard(now);
     const bool in_order = link.expects(number);
@@ -99,14 +139,14 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
         ++link.counters().duplicate_packets;
         // The sender may not have heard that it came.
         if (owed_packets_ != 0) soon_ = true;
-        return;
+        return true;
     }
     const Contents contents = (header.flags & wire::packet_continues) != 0
                                   ? take_continuation(header, *body)
                                   : take_frames(index, *body, now);
-    if (contents == Contents::Refused) return;
-    if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return;
-    if (contents != Contents::Data) return;
+    if (contents == Contents::Refused) return true;
+    if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return true;
+    if (contents != Contents::Data) return true;
     last_arrival_ = index;
     Owed& owed = owed_[index];
     if (owed_packets_ == 0) {
@@ -120,6 +160,7 @@ void Transport::receive(std::size_t index, std::span<const std::byte> packet, Na
     if (!in_order || owed.packets >= acknowledge_every_packets ||
         owed.bytes >= std::min(acknowledge_every_bytes, link.limits().window_bytes / 4))
         soon_ = true;
+    return true;
 }
 
 /// The peer breaks the rules.
@@ -259,12 +300,16 @@ void Transport::take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds no
 
 // ---- sending ------------------------------------------------------------------------------------
 
-void Transport::begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit) {
+wire::PacketHeader Transport::header_for(const Link& link) const noexcept {
     wire::PacketHeader header;
     header.token = terms_.remote_token;
     header.link = link.number();
     header.flags = terms_.sealed ? wire::packet_sealed : std::uint8_t{0};
-    train_.begin(packet_bytes, limit, guard_, header, link.next_number());
+    return header;
+}
+
+void Transport::begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit) {
+    train_.begin(packet_bytes, limit, guard_, header_for(link), link.next_number());
 }
 
 /// What has come on each link that owes, as far as it fits.
@@ -401,9 +446,12 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     Link& link = links_[index];
     const LinkLimits& limits = link.limits();
     const std::uint32_t room = link.room(now);
-    begin_train(
-        link, limits.packet_bytes,
-        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)}));
+    const std::uint32_t limit =
+        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
+    if (limit >= 2 * limits.packet_bytes && link.carries_long_packets())
+        train_.begin_long(limits.packet_bytes, limit, guard_, header_for(link), link.next_number());
+    else
+        begin_train(link, limits.packet_bytes, limit);
     spans_.clear();
     const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
     train_.open_packet();
@@ -418,9 +466,12 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     }
     if (spans_.empty()) return false;
     train_.finish();
-    const SendOutcome outcome = output_.send(index, train_.parts(), train_.packet_bytes());
+    const SendOutcome outcome = output_.send(index, train_.parts(), limits.packet_bytes);
     if (outcome == SendOutcome::Sent) {
-        link.sent(spans_, train_.packet_bytes(), train_.bytes(), now);
+        if (train_.is_long())
+            link.sent_long(train_.bytes(), spans_.front(), now);
+        else
+            link.sent(spans_, train_.packet_bytes(), train_.bytes(), now);
         client_.sent(spans_);
         if (client_.pending_bytes() == 0) link.ran_dry();
         return true;

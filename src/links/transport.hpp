@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "links/link.hpp"
+#include "links/packet_joiner.hpp"
 #include "links/policy.hpp"
 #include "links/send_outcome.hpp"
 #include "links/span.hpp"
@@ -62,9 +63,10 @@ class StreamClient {
 class Output {
   public:
     virtual ~Output() = default;
+    /// What the parts hold, in datagrams of that length; only the last may be shorter.
     [[nodiscard]] virtual SendOutcome send(std::size_t link, std::span<const iovec> parts,
-                                           std::uint32_t packet_bytes) = 0;
-    /// The longest packet that the link carries, after TooLong.
+                                           std::uint32_t datagram_bytes) = 0;
+    /// The longest datagram that the link carries, after TooLong.
     [[nodiscard]] virtual std::uint32_t packet_bytes(std::size_t link) = 0;
     virtual void link_changed(std::size_t link, LinkState from, LinkState to) = 0;
 };
@@ -95,8 +97,13 @@ class Transport {
     void set_policy(PolicyKind policy);
     [[nodiscard]] PolicyKind policy() const noexcept { return terms_.policy; }
 
-    /// A packet has come by a link.
-    void receive(std::size_t link, std::span<const std::byte> packet, Nanoseconds now);
+    /// A datagram has come by a link.
+    void receive(std::size_t link, std::span<const std::byte> datagram, Nanoseconds now) {
+        receive(link, datagram, datagram.size(), now);
+    }
+    /// Several, one behind the other, each but the last of that length.
+    void receive(std::size_t link, std::span<const std::byte> datagrams, std::size_t datagram_bytes,
+                 Nanoseconds now);
     /// No further packet is there at the moment. A lone one is acknowledged now, and those of a
     /// stream together, a few microseconds later.
     void received_all(Nanoseconds now) noexcept;
@@ -150,6 +157,7 @@ class Transport {
 
     /// When what is owed is sent at the latest, once nothing more is there to be read.
     [[nodiscard]] Nanoseconds acknowledge_at() const noexcept;
+    [[nodiscard]] wire::PacketHeader header_for(const Link& link) const noexcept;
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
@@ -161,6 +169,11 @@ class Transport {
     void send_close(Nanoseconds now);
     enum class Contents : std::uint8_t { Refused, Words, Data };
     Contents violation(const char* what);
+    /// Takes what the datagrams begin with. How many bytes of them that was.
+    [[nodiscard]] std::size_t take_first(std::size_t link, std::span<const std::byte> datagrams,
+                                         std::size_t datagram_bytes, Nanoseconds now);
+    /// False: it is not genuine.
+    bool take_packet(std::size_t link, std::span<const std::byte> packet, Nanoseconds now);
     [[nodiscard]] Contents take_frames(std::size_t link, std::span<const std::byte> body,
                                        Nanoseconds now);
     [[nodiscard]] Contents take_continuation(const wire::PacketHeader& header,
@@ -188,6 +201,7 @@ class Transport {
     wire::PacketGuard guard_;
     std::unique_ptr<Policy> policy_;
     std::vector<Link> links_;
+    std::vector<PacketJoiner> joiners_;
     std::vector<Owed> owed_;
     std::uint32_t owed_packets_ = 0;
     std::uint64_t told_delivered_ = 0;  ///< what the last acknowledgement said

@@ -13,7 +13,7 @@
 
 namespace via::wire {
 
-inline constexpr std::uint8_t packet_version = 2;
+inline constexpr std::uint8_t packet_version = 3;
 
 static_assert(std::endian::native == std::endian::little,
               "numbers travel as they lie in memory; a big-endian machine must turn them");

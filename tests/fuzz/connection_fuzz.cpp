@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/log.hpp"
@@ -81,7 +82,24 @@ class Victim : private links::Output {
     void raw(std::size_t link, std::span<const std::byte> bytes) {
         last_.assign(bytes.begin(), bytes.end());
         last_link_ = link;
-        transport.receive(link, last_, now_);
+        const std::size_t datagram_bytes = std::exchange(datagram_bytes_, 0);
+        if (datagram_bytes == 0) {
+            transport.receive(link, last_, now_);
+        } else if (!one_by_one_) {
+            transport.receive(link, last_, datagram_bytes, now_);
+        } else {
+            for (std::span<const std::byte> rest = last_; !rest.empty();) {
+                const auto first = rest.first(std::min(datagram_bytes, rest.size()));
+                transport.receive(link, first, now_);
+                rest = rest.subspan(first.size());
+            }
+        }
+    }
+    /// The next packet is a long one, in datagrams of that length; or cut so, whatever it is.
+    void next_is_long(std::size_t datagram_bytes, bool with_prefix, bool one_by_one) {
+        datagram_bytes_ = datagram_bytes;
+        with_prefix_ = with_prefix;
+        one_by_one_ = one_by_one;
     }
     /// Frames in a packet as an honest peer would send it.
     void frames(std::size_t link, std::span<const std::byte> body, std::uint64_t number) {
@@ -154,6 +172,12 @@ class Victim : private links::Output {
         wire::encode(bytes.data(), header);
         const iovec part{bytes.data(), bytes.size()};
         guard_.protect(header, number, {&part, 1});
+        if (datagram_bytes_ != 0 && with_prefix_) {
+            std::array<std::byte, wire::LongPacketPrefix::bytes> prefix;
+            wire::encode(prefix.data(), wire::LongPacketPrefix{
+                                            local_token, static_cast<std::uint32_t>(bytes.size())});
+            bytes.insert(bytes.begin(), prefix.begin(), prefix.end());
+        }
         raw(link, bytes);
     }
     static constexpr std::uint32_t local_token = 0x11111111;
@@ -239,6 +263,9 @@ class Victim : private links::Output {
     std::array<std::uint64_t, links_used> next_{};
     std::vector<std::byte> last_;
     std::size_t last_link_ = 0;
+    std::size_t datagram_bytes_ = 0;  ///< of the next packet; 0: it is one
+    bool with_prefix_ = false;
+    bool one_by_one_ = false;
     links::SendOutcome outcome_ = links::SendOutcome::Sent;
     volatile unsigned sum_ = 0;
 };
@@ -323,9 +350,14 @@ void run(Script script) {
             case 13:
                 victim.repeat();
                 break;
-            case 14:
-                if (script.take<std::uint8_t>() < 16) victim.disconnect();
+            case 14: {
+                const auto choice = script.take<std::uint8_t>();
+                if (choice < 16)
+                    victim.disconnect();
+                else if (choice >= 32)
+                    victim.next_is_long(choice & 0xF8U, (choice & 1) != 0, (choice & 2) != 0);
                 break;
+            }
             default:
                 victim.poll();
                 break;

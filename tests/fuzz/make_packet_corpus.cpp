@@ -86,6 +86,7 @@ void record(const std::filesystem::path& folder, std::uint32_t reliability, std:
     options.links = 2;
     options.reliability = reliability;
     options.faults.drop = 300;
+    options.long_packets = false;  // a script has packets, not datagrams
     options.faults.delay = 100 * microsecond;
     SimulatedNetwork network(5, options);
     // The script of a victim at side 0: the first byte says which level, what comes from side 1 is
@@ -212,6 +213,12 @@ class Crafted {
         append_number(script, std::array<std::byte, 6>{});
         return *this;
     }
+    /// The next packet comes as a long one: together, or one datagram after the other.
+    Crafted& cut(std::uint8_t datagram_bytes, bool one_by_one) {
+        append_number(script, std::uint8_t{14});
+        append_number(script, static_cast<std::uint8_t>(datagram_bytes + 1 + (one_by_one ? 2 : 0)));
+        return *this;
+    }
     Bytes script;
 };
 
@@ -249,6 +256,16 @@ void craft(const std::filesystem::path& folder) {
                               .continuation(1, 8)
                               .continuation(0x800001, 8)
                               .continuation(1, 20));
+    save("long-packets", Crafted()
+                             .cut(32, false)
+                             .frame(FrameType::Send, 0, 0, 0, 32)
+                             .cut(32, true)
+                             .continuation(0, 8)
+                             .cut(40, true)
+                             .frame(FrameType::Send, 0, 0, 16, 32)
+                             .cut(40, false)
+                             .continuation(0, 24)
+                             .frame(FrameType::Send, 1, 1, 0, 8));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "wire/long_packet.hpp"
 #include "wire/packet.hpp"
 
 using namespace via::wire;
@@ -95,6 +96,17 @@ void read_continuation(PacketHeader header, std::span<const std::byte> body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::span packet(reinterpret_cast<const std::byte*>(data), size);
+    if (size > LongPacketPrefix::bytes + PacketHeader::bytes) {
+        const std::uint32_t token = ~load<std::uint32_t>(packet.data());
+        require(begins_long_packet(packet, token));
+        if (const auto prefix = decode_long_packet_prefix(packet)) {
+            require(prefix->token == token && prefix->length > size - LongPacketPrefix::bytes &&
+                    prefix->length <= LongPacketPrefix::longest_packet);
+            std::array<std::byte, LongPacketPrefix::bytes> prefix_again;
+            encode(prefix_again.data(), *prefix);
+            require(std::equal(prefix_again.begin(), prefix_again.end(), packet.begin()));
+        }
+    }
     if (size < PacketHeader::bytes) return 0;
     const PacketHeader header = decode_packet_header(packet.data());
     std::array<std::byte, PacketHeader::bytes> again;

@@ -72,7 +72,7 @@ TEST(Packet, TheHeaderLiesWhereTheDocumentSays) {
     std::array<std::byte, PacketHeader::bytes> bytes;
     bytes.fill(std::byte{0xEE});
     encode(bytes.data(), header);
-    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 2, 7, 1, 0};
+    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 3, 7, 1, 0};
     for (std::size_t i = 0; i < bytes.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
     const PacketHeader back = decode_packet_header(bytes.data());
@@ -93,7 +93,7 @@ TEST(Packet, ContinuationsLieWhereTheDocumentSays) {
     encode(bytes.data(), header);
     encode(bytes.data(), Continuation{0x99332211, 0x47464544});
     bytes[22] = std::byte{0x55};
-    const std::array<std::uint8_t, 15> expected{9,    10,   11,   12,   2,    7,    2,   0x33,
+    const std::array<std::uint8_t, 15> expected{9,    10,   11,   12,   3,    7,    2,   0x33,
                                                 0x11, 0x22, 0x44, 0x45, 0x46, 0x47, 0x55};
     for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[8 + i]), expected[i]) << "byte " << 8 + i;

@@ -107,9 +107,10 @@ base::Nanoseconds Conversation::now() {
     return now_;
 }
 
-void Conversation::take(std::span<const std::byte> packet) {
-    ++packets_taken_;
-    transport_.receive(receiving_, packet, now());
+void Conversation::take(std::span<const std::byte> packets, std::size_t packet_bytes) {
+    packets_taken_ +=
+        static_cast<std::uint32_t>((packets.size() + packet_bytes - 1) / packet_bytes);
+    transport_.receive(receiving_, packets, packet_bytes, now());
 }
 
 void Conversation::log_links() const {

@@ -61,7 +61,8 @@ class Conversation final : private links::Output, private PacketTaker {
                                    std::uint32_t packet_bytes) override;
     [[nodiscard]] std::uint32_t packet_bytes(std::size_t link) override;
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
-    void take(std::span<const std::byte> packet) override;
+    using PacketTaker::take;
+    void take(std::span<const std::byte> packets, std::size_t packet_bytes) override;
     bool receive_from(std::size_t link);
     bool receive_all();
     void log_links() const;

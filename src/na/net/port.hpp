@@ -16,12 +16,13 @@ namespace via::na::net {
 
 using links::SendOutcome;
 
-/// Takes the packets of one receive, in the order they came. The bytes are only there during the
-/// call.
+/// Takes the packets of one receive, in the order they came and one behind the other; each but the
+/// last has that length. The bytes are only there during the call.
 class PacketTaker {
   public:
     virtual ~PacketTaker() = default;
-    virtual void take(std::span<const std::byte> packet) = 0;
+    virtual void take(std::span<const std::byte> packets, std::size_t packet_bytes) = 0;
+    void take(std::span<const std::byte> packet) { take(packet, packet.size()); }
 };
 
 /// Puts the parts together in one place.

@@ -168,15 +168,6 @@ class PartsCursor {
     std::size_t offset_ = 0;
 };
 
-/// Calls take() for each packet of a train.
-void hand_over(PacketTaker& taker, std::span<const std::byte> bytes, std::size_t packet_bytes) {
-    while (!bytes.empty()) {
-        const std::size_t length = std::min(packet_bytes, bytes.size());
-        taker.take(bytes.first(length));
-        bytes = bytes.subspan(length);
-    }
-}
-
 struct Received {
     ssize_t bytes;
     std::size_t packet_bytes;  ///< of each packet but the last; 0: it is one packet
@@ -572,7 +563,7 @@ bool UdpPort::receive(PacketTaker& taker) {
 bool UdpPort::receive_early(PacketTaker& taker) {
     const Train train = std::move(early_.front());
     early_.pop_front();
-    hand_over(taker, train.bytes, train.packet_bytes);
+    taker.take(train.bytes, train.packet_bytes);
     return true;
 }
 
@@ -595,7 +586,8 @@ bool UdpPort::receive_joined(PacketTaker& taker) {
     ++since_empty_;
     last_was_lone_ = got.packet_bytes == 0;
     const auto length = static_cast<std::size_t>(got.bytes);
-    hand_over(taker, {buffer, length}, got.packet_bytes != 0 ? got.packet_bytes : length);
+    if (length != 0)
+        taker.take({buffer, length}, got.packet_bytes != 0 ? got.packet_bytes : length);
     return true;
 }
 

@@ -21,8 +21,12 @@ namespace via::test {
 using Packet = std::vector<std::byte>;
 
 struct Collector final : na::net::PacketTaker {
-    void take(std::span<const std::byte> packet) override {
-        packets.emplace_back(packet.begin(), packet.end());
+    void take(std::span<const std::byte> bytes, std::size_t packet_bytes) override {
+        while (!bytes.empty()) {
+            const auto packet = bytes.first(std::min(packet_bytes, bytes.size()));
+            packets.emplace_back(packet.begin(), packet.end());
+            bytes = bytes.subspan(packet.size());
+        }
     }
     std::vector<Packet> packets;
 };

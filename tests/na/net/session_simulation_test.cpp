@@ -223,9 +223,11 @@ NetworkOptions random_options(Random& random) {
     faults.truncate = sometimes(100);
     faults.late = sometimes(200);
     faults.full = sometimes(1000);
+    faults.joined = 2 * sometimes(5000);
     faults.replay = sometimes(200);
     faults.delay = random.between(2, 300) * microsecond;
-    faults.jitter = random.below(100) * microsecond;
+    // Long packets come through only where datagrams keep their order.
+    faults.jitter = random.one_in(3) ? 0 : random.below(100) * microsecond;
     return options;
 }
 

@@ -64,6 +64,7 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
     for (std::size_t i = 0; i < 2; ++i) {
         links::LinkLimits limits;
         limits.packet_bytes = options.packet_bytes;
+        limits.long_packets = options.long_packets;
         for (std::uint32_t link = 0; link < options.links; ++link)
             sides_[i]->transport.add_link(limits, now_);
         poll(i);
@@ -157,6 +158,22 @@ void SimulatedNetwork::poll(std::size_t index) {
         poll_at(std::max(next - clock_ahead_[index], now_ + microsecond), index);
 }
 
+/// As a kernel does that joins datagrams (GRO): equal ones, and a shorter one ends them.
+void SimulatedNetwork::join_with_next(Event& event) {
+    const std::size_t length = event.packet.size();
+    std::size_t last = length;
+    while (last == length && !events_.empty() && happens(faults_[event.link].joined)) {
+        const Event& next = events_.top();
+        if (next.packet.empty() || next.side != event.side || next.link != event.link ||
+            next.packet.size() > length || event.packet.size() + next.packet.size() > 65'000)
+            return;
+        last = next.packet.size();
+        event.packet.insert(event.packet.end(), next.packet.begin(), next.packet.end());
+        now_ = std::max(now_, next.time);
+        events_.pop();
+    }
+}
+
 bool SimulatedNetwork::advance(Nanoseconds end) {
     if (events_.empty()) return false;
     if (events_.top().time > end) {
@@ -177,7 +194,9 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
         poll(event.side);
         return true;
     }
-    sides_[event.side]->transport.receive(event.link, event.packet, clock_of(event.side));
+    const std::size_t length = event.packet.size();
+    join_with_next(event);
+    sides_[event.side]->transport.receive(event.link, event.packet, length, clock_of(event.side));
     // Whoever polls finds it soon.
     poll_at(now_ + static_cast<Nanoseconds>(random_.below(30)) * microsecond, event.side);
     return true;

@@ -31,6 +31,7 @@ struct LinkFaults {
     std::uint32_t truncate = 0;
     std::uint32_t late = 0;    ///< much later than it should
     std::uint32_t full = 0;    ///< the kernel's queue refuses a train
+    std::uint32_t joined = 0;  ///< what comes next with it is handed over with it
     std::uint32_t replay = 0;  ///< an old packet comes once more
     Nanoseconds delay = 20 * microsecond;
     Nanoseconds jitter = 5 * microsecond;
@@ -45,6 +46,7 @@ struct NetworkOptions {
     links::PolicyKind policy = links::PolicyKind::Adaptive;
     std::uint32_t reliability = na::reliable_delivery;
     std::uint32_t packet_bytes = 1400;
+    bool long_packets = true;
     bool sealed = false;
     std::uint32_t tokens = 0;  ///< of both ends, the first of two; 0: as the seed says
 };
@@ -119,6 +121,7 @@ class SimulatedNetwork {
         }
     };
     bool advance(Nanoseconds end);
+    void join_with_next(Event& event);
     void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet);
     void poll_at(Nanoseconds time, std::size_t side);
     [[nodiscard]] links::SendOutcome send(std::size_t from, std::size_t link,

@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
 #include "na/net/simulated_network.hpp"
+#include "wire/long_packet.hpp"
 #include "wire/setup_message.hpp"
 
 namespace via::test {
@@ -206,6 +208,7 @@ TEST_F(Wireshark, ShowsEveryPacketAsItIs) {
     std::vector<std::string> expected;
     NetworkOptions options;
     options.links = 2;
+    options.long_packets = false;
     options.faults.drop = 500;
     options.faults.delay = 100 * microsecond;
     {
@@ -256,6 +259,57 @@ TEST_F(Wireshark, ShowsEveryPacketAsItIs) {
     EXPECT_TRUE(tshark("-Y viaduct.malformed").empty());
     EXPECT_EQ(tshark("-Y viaduct_setup").size(), 2U);
     EXPECT_GT(tshark("-Y viaduct.flags.continues==1").size(), 10U);
+}
+
+TEST_F(Wireshark, ShowsLongPackets) {
+    Capture capture(file());
+    NetworkOptions options;
+    options.faults.jitter = 0;
+    SimulatedNetwork network(8, options);
+    std::vector<std::string> expected;  // number, length of the packet, length of a further piece
+    std::map<std::size_t, std::uint32_t> tokens;
+    std::size_t joined = 0;
+    network.on_packet = [&](std::size_t from, std::size_t, std::span<const std::byte> packet) {
+        capture.add(network.now(), static_cast<std::uint16_t>(50'000 + from),
+                    static_cast<std::uint16_t>(50'001 - from), packet);
+        const auto word = wire::load<std::uint32_t>(packet.data());
+        const std::uint32_t token = tokens.emplace(from, word).first->second;
+        if (word == ~token) {
+            const auto header =
+                wire::decode_packet_header(packet.data() + wire::LongPacketPrefix::bytes);
+            const auto prefix = wire::decode_long_packet_prefix(packet);
+            ASSERT_TRUE(prefix);
+            expected.push_back(std::to_string(header.number) + "|" +
+                               std::to_string(prefix->length) + "|");
+            ++joined;
+        } else if (word == token) {
+            expected.push_back(std::to_string(wire::decode_packet_header(packet.data()).number) +
+                               "||");
+        } else {
+            expected.push_back("||" + std::to_string(packet.size()));
+        }
+    };
+    Bytes memory(200 * 1024);
+    const std::uint32_t handle =
+        SimulatedNetwork::register_memory(memory.data(), memory.size(), ka::right_rdma_write);
+    network.run(20 * millisecond, [] { return false; });
+    // The first long packet has to come through before there are others.
+    for (std::uint64_t i = 0; i < 2; ++i) {
+        network.side(1).post_receive(std::span(memory).first(150'000), handle, i);
+        network.side(0).post_send(std::span(memory).first(150'000), handle, std::nullopt, i);
+        network.poll(0);
+        network.run(20 * millisecond, [] { return false; });
+    }
+    SimulatedNetwork::deregister_memory(handle);
+    ASSERT_GE(joined, 3U);
+
+    const auto lines = tshark(
+        "-T fields -E separator='|' -e viaduct.number -e viaduct.long.length "
+        "-e viaduct.long.part_length");
+    EXPECT_EQ(complaints(), "");
+    EXPECT_EQ(lines, expected);
+    EXPECT_TRUE(tshark("-Y viaduct.malformed").empty());
+    EXPECT_GE(tshark("-Y 'viaduct.long.length && viaduct.data.total==150000'").size(), 3U);
 }
 
 TEST_F(Wireshark, ShowsSealedPacketsWhenItIsTold) {
