@@ -448,7 +448,8 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     const std::uint32_t room = link.room(now);
     const std::uint32_t limit =
         std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
-    if (limit >= 2 * limits.packet_bytes && link.carries_long_packets())
+    // What was lost comes in many short pieces, each a packet of its own.
+    if (limit >= 2 * limits.packet_bytes && link.carries_long_packets() && !client_.is_urgent())
         train_.begin_long(limits.packet_bytes, limit, guard_, header_for(link), link.next_number());
     else
         begin_train(link, limits.packet_bytes, limit);
