@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A packet longer than a datagram: which links carry it, and what one lost datagram costs.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "na/net/session_parts.hpp"
+
+namespace via::test {
+namespace {
+
+/// One message from side 0 to side 1, in a network that keeps its order.
+class LongPackets : public testing::Test {
+  protected:
+    static constexpr std::size_t bytes = 500'000;
+    static constexpr std::uint32_t token = 900;
+
+    explicit LongPackets(std::uint32_t joined = 0) {
+        NetworkOptions options = options_of(1);
+        options.faults.jitter = 0;
+        options.faults.joined = joined;
+        options.tokens = token;
+        network.emplace(36, options);
+        fill_pattern(from.data, 8);
+        network->on_packet = [&](std::size_t side, std::size_t, std::span<const std::byte> packet) {
+            if (side != 0) return;
+            const auto word = wire::load<std::uint32_t>(packet.data());
+            if (~word == receivers_token())
+                ++begun;
+            else if (word == receivers_token() && packet.size() > 1'000)
+                ++full;
+        };
+    }
+    void SetUp() override {
+        network->run(20 * millisecond, [] { return false; });  // the link is up
+        sends_all();                                           // one has shown the way
+        begun = full = 0;
+    }
+    [[nodiscard]] static std::uint32_t receivers_token() { return token + 1; }
+    void sends_all() {
+        fill_pattern(to.data, 9);
+        network->side(1).post_receive(to.part(0, bytes), to.handle, 1);
+        network->side(0).post_send(from.part(0, bytes), from.handle, std::nullopt, 2);
+        network->poll(0);
+        std::optional<na::WorkEntry> entry;
+        ASSERT_TRUE(network->run(1'000 * millisecond, [&] {
+            if (!entry) entry = network->side(1).completed(network->side(1).queues.receive);
+            return entry.has_value();
+        }));
+        EXPECT_EQ(error_of(entry), 0U);
+        EXPECT_EQ(matching_bytes(to.data, 8), bytes);
+        // What came twice counts as sent once.
+        ASSERT_TRUE(network->run(1'000 * millisecond, [&] {
+            return network->side(0).completed(network->side(0).queues.send).has_value();
+        }));
+    }
+
+    Memory from{bytes};
+    Memory to{bytes};
+    std::optional<SimulatedNetwork> network;
+    std::size_t begun = 0;  ///< long packets
+    std::size_t full = 0;   ///< others that fill a datagram
+};
+
+class LongPacketsJoined : public LongPackets {
+  protected:
+    LongPacketsJoined() : LongPackets(10'000) {}
+};
+
+TEST_F(LongPackets, CarryALongMessage) {
+    sends_all();
+    EXPECT_EQ(full, 0U);
+    EXPECT_GE(begun, 8U);
+    EXPECT_LE(begun, 10U);
+}
+
+TEST_F(LongPacketsJoined, AreTakenWhereTheyLie) {
+    sends_all();
+    EXPECT_EQ(full, 0U);
+    EXPECT_EQ(network->side(1).transport.damaged_packets(), 0U);
+}
+
+/// Loses the n-th datagram of full length.
+void lose_nth(SimulatedNetwork& network, std::size_t nth, std::size_t& seen) {
+    network.swallows = [&seen, nth](std::size_t side, std::size_t,
+                                    std::span<const std::byte> packet) {
+        return side == 0 && packet.size() > 1'000 && ++seen == nth;
+    };
+}
+
+TEST_F(LongPackets, OneDatagramLostAndTheRestGoesInShortOnes) {
+    // The first of a packet, one in its middle, its last one.
+    for (const std::size_t nth : {std::size_t{47}, std::size_t{70}, std::size_t{92}}) {
+        SCOPED_TRACE(nth);
+        full = 0;
+        std::size_t seen = 0;
+        lose_nth(*network, nth, seen);
+        sends_all();
+        EXPECT_GT(full, 40U);
+        // Until so many have come through, none is tried again.
+        begun = 0;
+        sends_all();
+        EXPECT_EQ(begun, 0U);
+        // Each loss makes it wait longer for the next.
+        for (int i = 0; i < 40 && !network->side(0).transport.link(0).carries_long_packets(); ++i)
+            sends_all();
+        EXPECT_TRUE(network->side(0).transport.link(0).carries_long_packets());
+    }
+}
+
+TEST_F(LongPacketsJoined, OneThatMissesADatagramDoesNotCostThoseBehindIt) {
+    std::size_t seen = 0;
+    lose_nth(*network, 70, seen);
+    sends_all();
+    EXPECT_GT(full, 40U);
+    EXPECT_GE(network->side(1).transport.damaged_packets(), 1U);
+}
+
+TEST_F(LongPackets, NoneWhereTheirDatagramsChangePlaces) {
+    network->faults(0).jitter = 50 * microsecond;
+    sends_all();
+    begun = 0;
+    // 15,000 packets: each trial costs one, and the next is twice as far away.
+    for (int i = 0; i < 40; ++i)
+        sends_all();
+    EXPECT_LE(begun, 5U);
+}
+
+TEST_F(LongPackets, NoneOnALinkThatTakesItsTime) {
+    network->faults(0).bytes_per_second = 125e6;
+    network->faults(0).queue_bytes = 1U << 20U;
+    sends_all();
+    begun = full = 0;
+    sends_all();
+    EXPECT_EQ(begun, 0U);
+}
+
+}  // namespace
+}  // namespace via::test
