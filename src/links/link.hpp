@@ -37,6 +37,7 @@ struct LinkLimits {
 
 struct LinkCounters {
     std::uint64_t sent_packets = 0;
+    std::uint64_t sent_long_packets = 0;  ///< of these
     std::uint64_t sent_bytes = 0;
     std::uint64_t received_packets = 0;
     std::uint64_t received_bytes = 0;
@@ -109,6 +110,7 @@ class Link {
         if (span.empty()) return;
         sent_.back().is_long = true;
         long_packets_.sent_long();
+        ++counters_.sent_long_packets;
     }
     /// Packets may be as long as a train. Where that takes long, the processor is not what limits.
     [[nodiscard]] bool carries_long_packets() const noexcept {
@@ -439,6 +441,7 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
         // It was only late: be more patient, and take the window's cut back.
         packet.state = SentPacket::State::Acknowledged;
         ++counters_.spurious_losses;
+        if (packet.is_long) long_packets_.came_late();
         if (largest_acknowledged_ > number)
             reordering_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
                 largest_acknowledged_ - number + 1, reordering_, detail::most_reordering));

@@ -35,6 +35,13 @@ class LongPacketTrust {
         came_in_a_row_ = 0;
     }
 
+    /// A long one that counted as lost was only late, as from a host that stood still.
+    void came_late() noexcept {
+        waits_for_ = 0;
+        tried_ = trusted_ = true;
+        patience_ = std::max(patience_ / 2, first_patience);
+    }
+
   private:
     std::uint32_t patience_ = first_patience;  ///< short packets between a loss and the next trial
     std::uint32_t waits_for_ = 0;

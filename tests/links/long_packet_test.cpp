@@ -129,6 +129,20 @@ TEST(LongPacketTrust, WaitsAfterALossAndLongerEachTime) {
     EXPECT_EQ(waits(trust), patience);
 }
 
+TEST(LongPacketTrust, OneThatWasOnlyLateTakesItBack) {
+    LongPacketTrust trust;
+    trust.sent_long();
+    trust.lost(true);
+    EXPECT_FALSE(trust.allows());
+    trust.came_late();
+    EXPECT_TRUE(trust.allows());
+    trust.sent_long();
+    EXPECT_TRUE(trust.allows());
+    // And the patience it cost.
+    trust.lost(false);
+    EXPECT_EQ(waits(trust), LongPacketTrust::first_patience);
+}
+
 TEST(LongPacketTrust, ForgivesWhenManyHaveCome) {
     LongPacketTrust trust;
     for (int i = 0; i < 5; ++i) {
@@ -148,6 +162,8 @@ TEST(Link, CarriesLongPacketsUntilOneIsLost) {
     ASSERT_TRUE(link.carries_long_packets());
     link.sent_long(60'000, {0, 0, 0, 60'000}, 2'000);
     EXPECT_EQ(link.in_flight(), 60'000U);
+    EXPECT_EQ(link.counters().sent_packets, 1U);
+    EXPECT_EQ(link.counters().sent_long_packets, 1U);
     EXPECT_FALSE(link.carries_long_packets());
     link.acknowledged(0, 1, 50'000, 0);
     EXPECT_TRUE(link.carries_long_packets());
@@ -156,6 +172,8 @@ TEST(Link, CarriesLongPacketsUntilOneIsLost) {
     link.lose_all([&](const Span& span) { lost += span.end - span.begin; });
     EXPECT_EQ(lost, 60'000U);
     EXPECT_FALSE(link.carries_long_packets());
+    link.acknowledged(1, 2, 70'000, 0);  // it was only late
+    EXPECT_TRUE(link.carries_long_packets());
 }
 
 TEST(Link, CarriesNoLongPacketsWhereTheyMayNotBe) {

@@ -121,14 +121,15 @@ void Conversation::log_links() const {
         base::log(
             base::LogLevel::Debug,
             "link " + links_[i].description + ": " + links::name_of(link.state()) + ", sent " +
-                number(counted.sent_packets) + " packets, " + number(counted.sent_bytes) +
-                " bytes; received " + number(counted.received_packets) + ", " +
-                number(counted.received_bytes) + "; lost " + number(counted.lost_packets) + " (" +
-                number(counted.spurious_losses) + " came after all), timeouts " +
-                number(counted.timeouts) + ", kernel full " + number(counted.stalls) + ", window " +
-                number(link.window()) + ", packets of " + number(link.limits().packet_bytes) +
-                ", round trip " + number(static_cast<std::uint64_t>(link.smoothed_rtt())) +
-                " ns, rate " + number(static_cast<std::uint64_t>(link.rate() / 1e6)) + " MB/s");
+                number(counted.sent_packets) + " packets, " + number(counted.sent_long_packets) +
+                " of them long, " + number(counted.sent_bytes) + " bytes; received " +
+                number(counted.received_packets) + ", " + number(counted.received_bytes) +
+                "; lost " + number(counted.lost_packets) + " (" + number(counted.spurious_losses) +
+                " came after all), timeouts " + number(counted.timeouts) + ", kernel full " +
+                number(counted.stalls) + ", window " + number(link.window()) + ", packets of " +
+                number(link.limits().packet_bytes) + ", round trip " +
+                number(static_cast<std::uint64_t>(link.smoothed_rtt())) + " ns, rate " +
+                number(static_cast<std::uint64_t>(link.rate() / 1e6)) + " MB/s");
     }
 }
 

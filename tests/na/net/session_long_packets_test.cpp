@@ -132,8 +132,10 @@ TEST_F(LongPackets, NoneWhereTheirDatagramsChangePlaces) {
 TEST_F(LongPackets, NoneOnALinkThatTakesItsTime) {
     network->faults(0).bytes_per_second = 125e6;
     network->faults(0).queue_bytes = 1U << 20U;
-    sends_all();
-    begun = full = 0;
+    // What was measured before is forgotten slowly.
+    for (int i = 0; i < 20; ++i)
+        sends_all();
+    begun = 0;
     sends_all();
     EXPECT_EQ(begun, 0U);
 }
