@@ -478,7 +478,8 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
 /// The newest packet that came says how long its way took, and how fast those before it left.
 inline void Link::measure(const SentPacket& packet, Nanoseconds now, Nanoseconds delay) noexcept {
     const Nanoseconds rtt = now - packet.sent;
-    measured_rtt(rtt > delay ? rtt - delay : rtt);
+    // Half of what counts as silence: no way takes so long, but a host that stood still does.
+    if (rtt < 2 * keep_alive) measured_rtt(rtt > delay ? rtt - delay : rtt);
     const Nanoseconds span = now - packet.acknowledged_at;
     if (span <= 0 || packet.idle) return;
     const double sample = static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) *

@@ -412,5 +412,20 @@ TEST_F(LinkTest, RefusalsAreBelievedAfterSomeApart) {
     EXPECT_FALSE(link.believed_refused());
 }
 
+TEST(Link, ATimeThatAHostStoodStillIsNoRoundTrip) {
+    Link link(0, {}, 0);
+    link.enter(LinkState::Up, 0);
+    link.sent(1'000, {0, 0, 0, 1'000}, 0);
+    link.acknowledged(0, 1, millisecond, 0);
+    EXPECT_EQ(link.smoothed_rtt(), millisecond);
+    // Its machine slept for a hundred seconds before the answer was read.
+    link.sent(1'000, {0, 0, 1'000, 2'000}, 2 * millisecond);
+    link.acknowledged(1, 2, 100'000 * millisecond, 0);
+    EXPECT_EQ(link.smoothed_rtt(), millisecond);
+    // What is lost now is asked for soon.
+    link.sent(1'000, {0, 0, 2'000, 3'000}, 100'001 * millisecond);
+    EXPECT_LT(link.probe_time(), 100'100 * millisecond);
+}
+
 }  // namespace
 }  // namespace via::links
