@@ -124,8 +124,9 @@ local function data_header(kind, flags)
     return bytes
 end
 
--- Bytes of the frame at `at`; nil: there can be no such frame.
-local function frame_bytes(buffer, at)
+-- Bytes of the frame at `at`; nil: there can be no such frame. `cut`: what comes last in the first
+-- piece of a long packet goes on in the next ones.
+local function frame_bytes(buffer, at, cut)
     local left = buffer:len() - at
     local kind = buffer(at, 1):uint()
     local bytes
@@ -140,7 +141,9 @@ local function frame_bytes(buffer, at)
         if left < 12 then return nil end
         local flags = buffer(at + 1, 1):uint()
         if flags > 3 then return nil end
-        bytes = data_header(kind, flags) + buffer(at + 2, 2):le_uint()
+        local header = data_header(kind, flags)
+        bytes = header + buffer(at + 2, 2):le_uint()
+        if cut and header <= left then bytes = math.min(bytes, left) end
     else
         return nil
     end
@@ -173,7 +176,8 @@ local function add_data(buffer, at, kind, tree)
         tree:add_le(p.handle, buffer(next_at + 8, 4))
         next_at = next_at + 12
     end
-    if length > 0 then tree:add(p.payload, buffer(next_at, length)) end
+    local here = math.min(length, buffer:len() - next_at)
+    if here > 0 then tree:add(p.payload, buffer(next_at, here)) end
     return string.format("%s %d (%d B)", types[kind], message, length)
 end
 
@@ -219,24 +223,6 @@ local function add_continuation(buffer, tree)
     branch:add_le(p.offset, buffer(18, 4))
     branch:add(p.payload, buffer(22))
     return string.format("continues %d (%d B)", message, length)
-end
-
--- The frame at the end of the first piece of a long packet goes on in the next ones.
-local function add_cut_frame(buffer, at, tree)
-    local kind = buffer(at, 1):uint()
-    if not is_data(kind) or buffer:len() - at < 12 then return false end
-    local bytes = data_header(kind, buffer(at + 1, 1):uint())
-    if buffer:len() - at < bytes then return false end
-    local branch = tree:add(packet, buffer(at), types[kind] .. ", cut")
-    branch:add(p.type, buffer(at, 1))
-    branch:add_le(p.length, buffer(at + 2, 2))
-    branch:add_le(p.message, buffer(at + 4, 4))
-    branch:add_le(p.receive, buffer(at + 8, 4))
-    if buffer(at + 1, 1):uint() % 2 == 0 then
-        branch:add_le(p.total, buffer(at + 12, 4))
-        branch:add_le(p.offset, buffer(at + 16, 4))
-    end
-    return true
 end
 
 -- What each direction's packets begin with; long ones begin with its complement, and their further
@@ -306,11 +292,7 @@ function packet.dissector(buffer, info, tree)
             top:add(p.padding, buffer(at))
             break
         end
-        local bytes = frame_bytes(buffer, at)
-        if bytes == nil and cut and add_cut_frame(buffer, at, top) then
-            said[#said + 1] = "long"
-            break
-        end
+        local bytes = frame_bytes(buffer, at, cut)
         if bytes == nil then
             top:add_proto_expert_info(malformed)
             said[#said + 1] = "malformed"

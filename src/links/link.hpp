@@ -478,8 +478,7 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
 /// The newest packet that came says how long its way took, and how fast those before it left.
 inline void Link::measure(const SentPacket& packet, Nanoseconds now, Nanoseconds delay) noexcept {
     const Nanoseconds rtt = now - packet.sent;
-    // Half of what counts as silence: no way takes so long, but a host that stood still does.
-    if (rtt < 2 * keep_alive) measured_rtt(rtt > delay ? rtt - delay : rtt);
+    measured_rtt(rtt > delay ? rtt - delay : rtt);
     const Nanoseconds span = now - packet.acknowledged_at;
     if (span <= 0 || packet.idle) return;
     const double sample = static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) *
@@ -490,6 +489,8 @@ inline void Link::measure(const SentPacket& packet, Nanoseconds now, Nanoseconds
 }
 
 inline void Link::measured_rtt(Nanoseconds rtt) noexcept {
+    // Half of what counts as silence: no way takes so long, but a host that stood still does.
+    if (rtt >= 2 * keep_alive) return;
     rtt = std::max<Nanoseconds>(rtt, 1);
     if (smoothed_rtt_ == 0) {
         smoothed_rtt_ = rtt;

@@ -22,6 +22,7 @@ class PacketJoiner {
         wanted_ = prefix.length;
         datagram_bytes_ = datagram.size();
         packet_.clear();
+        packet_.reserve(wanted_);
         append(datagram.subspan(wire::LongPacketPrefix::bytes));
     }
     /// A further one. False: it is none of this packet, which is given up.

@@ -422,6 +422,8 @@ TEST(Link, ATimeThatAHostStoodStillIsNoRoundTrip) {
     link.sent(1'000, {0, 0, 1'000, 2'000}, 2 * millisecond);
     link.acknowledged(1, 2, 100'000 * millisecond, 0);
     EXPECT_EQ(link.smoothed_rtt(), millisecond);
+    link.measured_rtt(100'000 * millisecond);  // and so did a ping's
+    EXPECT_EQ(link.smoothed_rtt(), millisecond);
     // What is lost now is asked for soon.
     link.sent(1'000, {0, 0, 2'000, 3'000}, 100'001 * millisecond);
     EXPECT_LT(link.probe_time(), 100'100 * millisecond);

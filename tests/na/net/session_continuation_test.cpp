@@ -11,7 +11,6 @@
 #include <string>
 
 #include "na/net/session_parts.hpp"
-#include "na/net/session_steps.hpp"
 
 namespace via::test {
 namespace {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "na/net/session_parts.hpp"
-#include "na/net/session_steps.hpp"
 
 namespace via::test {
 namespace {

@@ -8,7 +8,6 @@
 #include <span>
 
 #include "na/net/session_parts.hpp"
-#include "na/net/session_steps.hpp"
 
 namespace via::test {
 namespace {

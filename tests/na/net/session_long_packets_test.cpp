@@ -80,6 +80,7 @@ TEST_F(LongPackets, CarryALongMessage) {
 TEST_F(LongPacketsJoined, AreTakenWhereTheyLie) {
     sends_all();
     EXPECT_EQ(full, 0U);
+    EXPECT_GE(begun, 8U);
     EXPECT_EQ(network->side(1).transport.damaged_packets(), 0U);
 }
 
@@ -138,6 +139,10 @@ TEST_F(LongPackets, NoneOnALinkThatTakesItsTime) {
     begun = 0;
     sends_all();
     EXPECT_EQ(begun, 0U);
+    // It is the rate, not a loss.
+    EXPECT_LT(network->side(0).transport.link(0).rate(), 200e6);
+    EXPECT_EQ(network->side(0).transport.link(0).counters().lost_packets,
+              network->side(0).transport.link(0).counters().spurious_losses);
 }
 
 }  // namespace
