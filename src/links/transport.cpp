@@ -418,11 +418,16 @@ std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds 
     return policy_->choose(views_, bytes);
 }
 
-/// Where the peer's packets come from, the way back is open, too.
-std::optional<std::size_t> Transport::answering_link() const noexcept {
-    if (links_[last_arrival_].state() != LinkState::Down) return last_arrival_;
-    for (const Link& link : links_)
-        if (link.state() == LinkState::Up) return link.number();
+/// Where the peer's packets come from, the way back is open, too, most likely. If the link is not
+/// trusted here it may not be, and the ones that are trusted may have died unnoticed by whoever
+/// only answers; so they take turns.
+std::size_t Transport::answering_link() noexcept {
+    if (links_[last_arrival_].state() == LinkState::Up) return last_arrival_;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        last_answer_ = (last_answer_ + 1) % links_.size();
+        if (last_answer_ == last_arrival_ || links_[last_answer_].state() == LinkState::Up)
+            return last_answer_;
+    }
     return last_arrival_;
 }
 
@@ -590,6 +595,19 @@ bool Transport::another_shows_life(std::size_t index, Nanoseconds since,
            });
 }
 
+/// No other is up, yet the peer is heard on one that was given up: its packets come, perhaps too
+/// many of them for our pings to be answered in a row. It is worth more than one that is silent.
+bool Transport::replaced_by_one_heard(std::size_t index, Nanoseconds since, Nanoseconds now) {
+    if (another_up(index)) return false;
+    for (const Link& other : links_)
+        if (other.number() != index && other.last_heard() > since && !other.limits().short_only) {
+            enter(other.number(), LinkState::Up, now);
+            fall(index, LinkState::Suspect, now);
+            return true;
+        }
+    return false;
+}
+
 /// Pings of the link stay unanswered. Those of others are asked for, too, before it is to blame.
 void Transport::pings_unanswered(std::size_t index, Nanoseconds now) {
     const Nanoseconds since = links_[index].unanswered_since();
@@ -597,6 +615,7 @@ void Transport::pings_unanswered(std::size_t index, Nanoseconds now) {
         fall(index, LinkState::Suspect, now);
         return;
     }
+    if (replaced_by_one_heard(index, since, now)) return;
     for (Link& other : links_)
         if (other.number() != index && other.state() == LinkState::Up &&
             other.unanswered_pings() == 0 && other.last_heard() <= since)
@@ -613,15 +632,9 @@ void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
         fall(index, LinkState::Suspect, now);
         return;
     }
-    // No other is up, yet the peer is heard on one that was given up: its packets come, perhaps too
-    // many of them for our pings to be answered in a row. It is worth more than one that is silent.
-    if (!another_up(index) && link.timeouts_in_a_row() >= suspect_after_timeouts)
-        for (const Link& other : links_)
-            if (other.number() != index && other.last_heard() > since) {
-                enter(other.number(), LinkState::Up, now);
-                fall(index, LinkState::Suspect, now);
-                return;
-            }
+    if (link.timeouts_in_a_row() >= suspect_after_timeouts &&
+        replaced_by_one_heard(index, since, now))
+        return;
     // What is silent for so long has lost all there was, not one packet, and what is sent anew must
     // find room.
     if (link.timeouts_in_a_row() >= suspect_after_timeouts)

@@ -161,7 +161,7 @@ class Transport {
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
-    [[nodiscard]] std::optional<std::size_t> answering_link() const noexcept;
+    [[nodiscard]] std::size_t answering_link() noexcept;
     bool send_train(std::size_t index, Nanoseconds now);
     /// False: it could not leave this host, and says nothing about the link.
     bool send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
@@ -182,6 +182,7 @@ class Transport {
     void take_pong(std::size_t index, std::uint64_t stamp, Nanoseconds now);
     void ping(std::size_t index, Nanoseconds now);
     void probe_timed_out(std::size_t index, Nanoseconds now);
+    bool replaced_by_one_heard(std::size_t index, Nanoseconds since, Nanoseconds now);
     void pings_unanswered(std::size_t index, Nanoseconds now);
     void works(std::size_t index, Nanoseconds now);
     void fall(std::size_t index, LinkState state, Nanoseconds now);
@@ -206,6 +207,7 @@ class Transport {
     std::uint32_t owed_packets_ = 0;
     std::uint64_t told_delivered_ = 0;  ///< what the last acknowledgement said
     std::size_t last_arrival_ = 0;      ///< link
+    std::size_t last_answer_ = 0;       ///< link, of those that take turns
     bool soon_ = false;                 ///< owed acknowledgements go with the next transmit
     Nanoseconds owed_since_ = 0;
     Nanoseconds last_data_ = 0;  ///< when data came

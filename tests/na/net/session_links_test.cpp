@@ -235,6 +235,21 @@ TEST(SessionLinks, EndsThatTrustDifferentLinksAgreeOnTheOneThatWorks) {
     EXPECT_TRUE(stream.finish(1'000 * millisecond));
 }
 
+TEST(SessionLinks, WhoOnlyAnswersDoesSoByTheLinkThatWorks) {
+    SimulatedNetwork network(21, slow_options_of(2));
+    Stream stream(network, 20'000, 4);
+    stream.run(50 * millisecond);
+    ASSERT_NO_FATAL_FAILURE(let_only_one_side_give_up_link_1(network, stream, 1));
+    // The receiver sends nothing that would show it that the link it trusts is dead.
+    cut_both(network, 0, true);
+    stream.measure_gaps();
+    stream.run(2'000 * millisecond);
+    EXPECT_LT(stream.longest_gap, 100 * millisecond);
+    EXPECT_EQ(network.side(1).transport.link(1).state(), LinkState::Up);
+    EXPECT_NE(network.side(1).transport.link(0).state(), LinkState::Up);
+    EXPECT_TRUE(stream.finish(1'000 * millisecond));
+}
+
 TEST(SessionLinks, ALinkWithoutCarrierIsNotTrustedThoughNoOtherIs) {
     for (const std::size_t side : {0U, 1U}) {
         SCOPED_TRACE(side == 0 ? "the sender has given the other up" : "the receiver has");

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "na/net/simulated_network.hpp"
 
@@ -323,6 +324,86 @@ std::uint64_t run_seed(std::uint64_t seed) {
 /// Every message exactly once, in order, bit for bit, whatever the network does.
 TEST(SessionSimulation, EveryMessageOnceInOrderBitForBit) {
     each_seed(2000, [](std::uint64_t seed) { run_seed(seed); });
+}
+
+/// Of two links one after the other is cut, unplugged or deaf in one direction for a while, in the
+/// midst of a stream that fills them. One is always open.
+class CutsInTurn {
+  public:
+    CutsInTurn(SimulatedNetwork& network, Random& random)
+        : network_(network), random_(random), next_(network.now() + pause()) {}
+
+    void step() {
+        if (network_.now() < next_) return;
+        next_ = network_.now() + pause();
+        if (std::exchange(cut_, !cut_)) {
+            network_.cut(link_, 0, false);
+            network_.cut(link_, 1, false);
+            network_.unplug(link_, false);
+            return;
+        }
+        if (!random_.one_in(4)) link_ = 1 - link_;
+        const std::uint32_t kind = random_.below(4);
+        if (kind == 3) {
+            network_.unplug(link_, true);
+            return;
+        }
+        for (const std::size_t direction : {0U, 1U})
+            if (kind != direction) network_.cut(link_, direction, true);
+    }
+
+  private:
+    [[nodiscard]] Nanoseconds pause() {
+        return random_.below(random_.one_in(2) ? 50'000 : 900'000) * microsecond;
+    }
+
+    SimulatedNetwork& network_;
+    Random& random_;
+    Nanoseconds next_;
+    bool cut_ = false;
+    std::size_t link_ = 0;
+};
+
+void stream_while_links_are_cut(std::uint64_t seed) {
+    SCOPED_TRACE("VIA_TEST_SEED=" + std::to_string(seed));
+    Random random(seed + 3'000'000);
+    NetworkOptions options;
+    options.links = 2;
+    options.policy = static_cast<links::PolicyKind>(random.below(4));
+    options.faults.bytes_per_second = static_cast<double>(random.between(2, 60)) * 1e6;
+    options.faults.queue_bytes = random.between(100, 2'500) * 1024;
+    options.faults.jitter = 0;
+    options.faults.joined = random.one_in(2) ? 9'000 : 0;
+    SimulatedNetwork network(random.next(), options);
+    Program first(network, 0, seed);
+    Program second(network, 1, seed);
+    constexpr std::uint64_t messages = 3'000;
+    // The slowest link has a second's worth in its queue.
+    constexpr Nanoseconds longest_stall = 3'000 * millisecond;
+    CutsInTurn cuts(network, random);
+    Nanoseconds went_on = network.now();
+    std::uint64_t completed = 0;
+    bool finished = false;
+    network.run(1'000'000 * millisecond, [&] {
+        first.step(second, messages);
+        second.step(first, messages);
+        cuts.step();
+        const std::uint64_t completed_now = first.completed() + second.completed();
+        if (completed_now != std::exchange(completed, completed_now)) went_on = network.now();
+        finished = first.done(second, messages) && second.done(first, messages);
+        return finished || testing::Test::HasFatalFailure() ||
+               network.now() - went_on > longest_stall;
+    });
+    EXPECT_TRUE(finished) << "nothing went on for 3 s: " << first.completed() << " and "
+                          << second.completed() << " of " << messages << " are done";
+    EXPECT_FALSE(network.side(0).session.halted());
+    EXPECT_FALSE(network.side(1).session.halted());
+}
+
+TEST(SessionSimulation, AStreamGoesOnOverTheLinkThatIsLeft) {
+    each_seed(40, stream_while_links_are_cut);
+    // The receiver answered by a link that was dead, because it had given up the other.
+    stream_while_links_are_cut(202'910);
 }
 
 /// A failure can be had again: the same seed does the same, packet by packet.
