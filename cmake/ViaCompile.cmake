@@ -47,6 +47,17 @@ function(via_alone)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION TRUE)
 endfunction()
 
+# via_compile_quickly(target ... [TIMED source ...]): half the optimization takes half the time to compile.
+# For what is not timed itself; sources that are have all of it, each by itself.
+function(via_compile_quickly)
+    cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "TIMED")
+    foreach(target ${ARG_UNPARSED_ARGUMENTS})
+        target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endforeach()
+    via_alone(${ARG_TIMED})
+    set_source_files_properties(${ARG_TIMED} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+endfunction()
+
 # via_library(name SOURCES ... [LINK ...]): one static library per layer.
 function(via_library name)
     cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK")

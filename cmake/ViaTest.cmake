@@ -42,7 +42,7 @@ function(via_test)
         ${ARG_LIBS} via_compile GTest::gtest GTest::gtest_main)
     target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     # What is tested is optimized; the tests themselves need not be, and compile faster so.
-    target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+    via_compile_quickly(${ARG_NAME})
     if(TARGET via_test_headers)
         target_precompile_headers(${ARG_NAME} REUSE_FROM via_test_headers)
     endif()
@@ -62,6 +62,7 @@ function(via_test_environment name)
         "VIA_CONFIG=/dev/null"
         "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=0"
         "UBSAN_OPTIONS=print_stacktrace=1"
-        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+        # Each process waits for a second before it ends otherwise, and tests have many.
+        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=20"
         ${ARGN})
 endfunction()

@@ -32,7 +32,7 @@ RULES = [
     (r"\./run package", ELSEWHERE, ("run", "package")),
     (r"\./run site", ELSEWHERE, ("docs/site/CMakeLists.txt", "build_site.py")),
     (r"\./run soak", LESS, " --seeds 20 --kills 1 --gigabytes 0"),
-    (r"\./run bench --quick", LESS, " --repetitions 1 --no-plots"),
+    (r"\./run bench --quick", LESS, " --only shm --repetitions 1 --no-plots"),  # tests/bench has the others
     (r"\./run bench --row", LESS, " --repetitions 1"),
     (r"\./run bench", LESS, " --list"),  # a quarter of an hour otherwise; --quick measures of each kind
     (r"via stat my_program$", LIVE, "my_program pingpong --device shm0 --seconds 60"),
