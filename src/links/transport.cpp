@@ -585,6 +585,13 @@ void Transport::enter(std::size_t index, LinkState state, Nanoseconds now) {
 void Transport::fall(std::size_t index, LinkState state, Nanoseconds now) {
     enter(index, state, now);
     links_[index].lose_all([&](const Span& span) { client_.lost(span); });
+    if (!any_up()) ask_all();
+}
+
+/// Those given up, too, which are asked seldom otherwise.
+void Transport::ask_all() noexcept {
+    for (Link& link : links_)
+        link.ping_now();
 }
 
 bool Transport::another_shows_life(std::size_t index, Nanoseconds since,
@@ -642,6 +649,7 @@ void Transport::probe_timed_out(std::size_t index, Nanoseconds now) {
     else
         link.lose_oldest([&](const Span& span) { client_.lost(span); });
     // All are asked, so that the next time it is known.
+    if (!another_up(index)) ask_all();
     for (Link& one : links_)
         if (one.state() == LinkState::Up) one.ping_now();
     // Short packets are answered and long ones are not: the path may have become shorter.

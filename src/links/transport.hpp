@@ -186,6 +186,7 @@ class Transport {
     void pings_unanswered(std::size_t index, Nanoseconds now);
     void works(std::size_t index, Nanoseconds now);
     void fall(std::size_t index, LinkState state, Nanoseconds now);
+    void ask_all() noexcept;
     void enter(std::size_t index, LinkState state, Nanoseconds now);
     [[nodiscard]] bool another_up(std::size_t index) const noexcept;
     /// Another link can take over, and by some other one the peer was heard since.

@@ -153,7 +153,10 @@ class CutLink : public LabTrouble {
         const std::uint64_t wanted = rounds() + more;
         const Deadline deadline = Deadline::after_milliseconds(20'000);
         while (rounds() < wanted) {
-            if (deadline.expired()) return false;
+            if (deadline.expired()) {
+                ADD_FAILURE() << "nothing goes on; its links:\n" << links_now();
+                return false;
+            }
             if (!process_->running()) {
                 if (const auto outcome = process_->finish(deadline); outcome.ok())
                     ADD_FAILURE() << outcome.value().output << outcome.value().errors;
@@ -162,6 +165,13 @@ class CutLink : public LabTrouble {
             pause_for(1);
         }
         return true;
+    }
+    /// For whoever has to find out why it stands still.
+    [[nodiscard]] static std::string links_now() {
+        child::Command command;
+        command.arguments = {VIA_TOOL_PATH, "links"};
+        const auto shown = child::run(command, Deadline::after_milliseconds(10'000));
+        return shown.ok() ? shown.value() : shown.error().sentence;
     }
     void finish() {
         std::ofstream(folder_ / "stop") << "\n";

@@ -250,6 +250,28 @@ TEST(SessionLinks, WhoOnlyAnswersDoesSoByTheLinkThatWorks) {
     EXPECT_TRUE(stream.finish(1'000 * millisecond));
 }
 
+TEST(SessionLinks, WhenTheLastFallsThoseGivenUpAreAskedAtOnce) {
+    // One is asked only twice a second after so long, and the other may fall at any time between.
+    for (int phase = 0; phase < 20; ++phase) {
+        const bool silent = phase % 2 == 0;
+        SimulatedNetwork network(22, slow_options_of(2));
+        Stream stream(network, 20'000, 4);
+        stream.run(50 * millisecond);
+        cut_both(network, 1, true);
+        stream.run((4'000 + 25 * phase) * millisecond);
+        ASSERT_EQ(network.side(0).transport.link(1).state(), LinkState::Down);
+        cut_both(network, 1, false);
+        if (silent)
+            cut_both(network, 0, true);
+        else
+            network.unplug(0, true);
+        stream.measure_gaps();
+        stream.run(1'000 * millisecond);
+        EXPECT_LT(stream.longest_gap, 25 * millisecond) << "phase " << phase;
+        EXPECT_TRUE(stream.finish(1'000 * millisecond));
+    }
+}
+
 TEST(SessionLinks, ALinkWithoutCarrierIsNotTrustedThoughNoOtherIs) {
     for (const std::size_t side : {0U, 1U}) {
         SCOPED_TRACE(side == 0 ? "the sender has given the other up" : "the receiver has");
