@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "base/counters.hpp"
 #include "mvich/place.hpp"

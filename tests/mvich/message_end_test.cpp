@@ -5,7 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "mvich/place.hpp"
 #include "vipl/harness.hpp"

@@ -10,6 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "mvich/place.hpp"
 #include "ua/nic.hpp"
 #include "vipl/harness.hpp"

@@ -7,6 +7,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "mvich/place.hpp"
 #include "mvich/process_state.hpp"
 #include "na/seeded.hpp"

@@ -5,6 +5,9 @@
 
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/counters.hpp"
 #include "mvich/packet.hpp"

@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include "base/fd.hpp"
 #include "mvich/place.hpp"
 #include "vipl/harness.hpp"

@@ -7,6 +7,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <vector>
+
 #include "base/device_copy.hpp"
 #include "mvich/atomic_operation.hpp"
 #include "mvich/place.hpp"

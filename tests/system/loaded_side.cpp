@@ -2,6 +2,7 @@
 #include "system/loaded_side.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>

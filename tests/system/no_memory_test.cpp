@@ -3,7 +3,10 @@
 // VIP_ERROR_RESOURCE and has done nothing, the kernel agent holds nothing for it, what there was
 // goes on, and the same call works when there is memory again.
 #include <atomic>
+#include <cstring>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "system/observe.hpp"
 #include "system/short_heap.hpp"

@@ -11,7 +11,9 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "vipl/harness.hpp"

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "system/observe.hpp"
 #include "vipl/harness.hpp"

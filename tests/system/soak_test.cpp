@@ -12,6 +12,7 @@
 // VIA_SHM_PATH and the like choose the way data takes; CMakeLists.txt registers one test for each.
 #include <sched.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

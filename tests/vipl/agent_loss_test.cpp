@@ -8,6 +8,9 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

@@ -4,6 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
 
 #include "vipl/harness.hpp"
 

@@ -3,6 +3,11 @@
 // nothing. NULL output pointers are with the functions' own tests.
 #include <sys/mman.h>
 
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "vipl/harness.hpp"
 
 namespace via::test {

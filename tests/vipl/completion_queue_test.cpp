@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <ctime>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

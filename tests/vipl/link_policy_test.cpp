@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The extension VipxSetLinkPolicy: names, handles, and switching while messages move.
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "vipl/harness.hpp"
 

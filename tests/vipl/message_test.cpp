@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VipPostSend and VipPostRecv: what a message is, of which sizes and pieces, and what arrives.
 #include <algorithm>
+#include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "vipl/harness.hpp"

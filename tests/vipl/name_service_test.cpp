@@ -3,7 +3,10 @@
 // VipQuerySystemManagementInfo.
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include "vipl/harness.hpp"
 

@@ -5,6 +5,10 @@
 #include <sys/resource.h>
 
 #include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

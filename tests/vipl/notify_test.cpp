@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VipSendNotify, VipRecvNotify, VipCQNotify.
 #include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VipConnectPeerRequest, VipConnectPeerDone, VipConnectPeerWait.
 #include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <set>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "vipl/harness.hpp"
 #include "vipl/status_bits.hpp"

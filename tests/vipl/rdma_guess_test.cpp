@@ -3,9 +3,11 @@
 // another tag or without the right. It reaches what it may reach, nothing else, and learns nothing
 // from the refusals.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

@@ -3,7 +3,10 @@
 // needs to do nothing.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
 #include "vipl/harness.hpp"
 #include "vipl/status_bits.hpp"

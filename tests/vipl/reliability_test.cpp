@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the three reliability levels promise, and what each fault does at each of them: the two
 // tables of levels, row by row.
+#include <cstring>
+#include <utility>
+#include <vector>
+
 #include "vipl/harness.hpp"
 #include "vipl/status_bits.hpp"
 

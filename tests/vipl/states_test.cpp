@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which call is legal in which VI state: the table of states, row by row, and the ways from one
 // state to another.
+#include <string>
+#include <thread>
+
 #include "vipl/harness.hpp"
 
 namespace via::test {

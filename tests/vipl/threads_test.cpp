@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The library is thread-safe and says so: one VI, one CQ, one NIC handle in many threads.
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "vipl/harness.hpp"
 

@@ -2,6 +2,8 @@
 // VipCreateVi, VipDestroyVi, VipQueryVi, VipSetViAttributes.
 #include <sys/resource.h>
 
+#include <vector>
+
 #include "vipl/harness.hpp"
 
 namespace via::test {

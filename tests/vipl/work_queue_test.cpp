@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VipSendDone, VipRecvDone, VipSendWait, VipRecvWait: in what order things complete, and who hears
 // of it.
+#include <chrono>
 #include <thread>
 #include <vector>
 
