@@ -19,22 +19,32 @@ class PacketJoiner {
     [[nodiscard]] bool joining() const noexcept { return wanted_ != 0; }
     /// Of a long packet the first datagram has come, and not all of them together with it.
     void begin(const wire::LongPacketPrefix& prefix, std::span<const std::byte> datagram) {
-        wanted_ = prefix.length;
+        begin_unmeasured(prefix, datagram);
         datagram_bytes_ = datagram.size();
-        packet_.clear();
-        packet_.reserve(wanted_);
-        append(datagram.subspan(wire::LongPacketPrefix::bytes));
     }
     /// A further one. False: it is none of this packet, which is given up.
     [[nodiscard]] bool add(std::span<const std::byte> datagram) {
-        const std::size_t missing = wanted_ - packet_.size();
-        if (datagram.size() != std::min(missing, datagram_bytes_)) {
+        const bool measured = datagram_bytes_ != 0;
+        if (measured ? datagram.size() != std::min(missing(), datagram_bytes_)
+                     : datagram.size() > missing()) {
             give_up();
             return false;
         }
         append(datagram);
         return true;
     }
+    /// The same where nobody knows how many datagrams it is that have come.
+    void begin_unmeasured(const wire::LongPacketPrefix& prefix,
+                          std::span<const std::byte> datagrams) {
+        wanted_ = prefix.length;
+        datagram_bytes_ = 0;
+        packet_.clear();
+        packet_.reserve(wanted_);
+        append(datagrams.subspan(wire::LongPacketPrefix::bytes));
+    }
+    void add_unmeasured(std::span<const std::byte> datagrams) { append(datagrams); }
+    /// No more than this.
+    [[nodiscard]] std::size_t missing() const noexcept { return wanted_ - packet_.size(); }
     [[nodiscard]] bool complete() const noexcept { return packet_.size() == wanted_; }
     /// The packet, which is there until the next one begins.
     [[nodiscard]] std::span<const std::byte> take() noexcept {
@@ -49,8 +59,8 @@ class PacketJoiner {
     }
 
     std::vector<std::byte> packet_;
-    std::size_t wanted_ = 0;  ///< bytes of the packet; 0: none is under way
-    std::size_t datagram_bytes_ = 0;
+    std::size_t wanted_ = 0;          ///< bytes of the packet; 0: none is under way
+    std::size_t datagram_bytes_ = 0;  ///< of all but the last; 0: not known
 };
 
 }  // namespace via::links

@@ -101,9 +101,13 @@ class Transport {
     void receive(std::size_t link, std::span<const std::byte> datagram, Nanoseconds now) {
         receive(link, datagram, datagram.size(), now);
     }
-    /// Several, one behind the other, each but the last of that length.
-    void receive(std::size_t link, std::span<const std::byte> datagrams, std::size_t datagram_bytes,
+    /// Several, one behind the other, each but the last of that length. True: they were one packet,
+    /// and the length was not needed.
+    bool receive(std::size_t link, std::span<const std::byte> datagrams, std::size_t datagram_bytes,
                  Nanoseconds now);
+    /// The same, but nobody has asked the kernel for the length, which costs time.
+    [[nodiscard]] bool receive_unmeasured(std::size_t link, std::span<const std::byte> datagrams,
+                                          Nanoseconds now);
     /// No further packet is there at the moment. A lone one is acknowledged now, and those of a
     /// stream together, a few microseconds later.
     void received_all(Nanoseconds now) noexcept;
@@ -173,7 +177,15 @@ class Transport {
     [[nodiscard]] std::size_t take_first(std::size_t link, std::span<const std::byte> datagrams,
                                          std::size_t datagram_bytes, Nanoseconds now);
     /// False: it is not genuine.
-    bool take_packet(std::size_t link, std::span<const std::byte> packet, Nanoseconds now);
+    [[nodiscard]] bool take_packet(std::size_t link, std::span<const std::byte> packet,
+                                   Nanoseconds now);
+    /// The same without their length. `guesses`: how many more ends of packets may be tried.
+    [[nodiscard]] std::size_t take_first_unmeasured(std::size_t link,
+                                                    std::span<const std::byte> datagrams,
+                                                    std::uint32_t& guesses, Nanoseconds now);
+    /// Where, behind the first byte, something lies that looks like the beginning of a packet.
+    [[nodiscard]] std::size_t next_beginning(std::span<const std::byte> datagrams,
+                                             std::size_t from) const noexcept;
     [[nodiscard]] Contents take_frames(std::size_t link, std::span<const std::byte> body,
                                        Nanoseconds now);
     [[nodiscard]] Contents take_continuation(const wire::PacketHeader& header,

@@ -37,16 +37,23 @@ inline void encode(std::byte* to, const LongPacketPrefix& prefix) noexcept {
            load<std::uint32_t>(datagram.data()) == ~token;
 }
 
+/// Of the first datagram and perhaps others behind it. Empty: none that anybody sends.
+[[nodiscard]] inline std::optional<LongPacketPrefix> decode_unmeasured_prefix(
+    std::span<const std::byte> datagrams) noexcept {
+    LongPacketPrefix prefix;
+    prefix.token = ~load<std::uint32_t>(datagrams.data());
+    prefix.length = load<std::uint32_t>(datagrams.data() + 4);
+    if (prefix.length < PacketHeader::bytes || prefix.length > LongPacketPrefix::longest_packet)
+        return std::nullopt;
+    return prefix;
+}
+
 /// Of the first datagram, which begins_long_packet(). Empty: none that anybody sends, as there are
 /// no further datagrams or too many bytes of them.
 [[nodiscard]] inline std::optional<LongPacketPrefix> decode_long_packet_prefix(
     std::span<const std::byte> datagram) noexcept {
-    LongPacketPrefix prefix;
-    prefix.token = ~load<std::uint32_t>(datagram.data());
-    prefix.length = load<std::uint32_t>(datagram.data() + 4);
-    if (prefix.length <= datagram.size() - LongPacketPrefix::bytes ||
-        prefix.length > LongPacketPrefix::longest_packet)
-        return std::nullopt;
+    const auto prefix = decode_unmeasured_prefix(datagram);
+    if (!prefix || prefix->length <= datagram.size() - LongPacketPrefix::bytes) return std::nullopt;
     return prefix;
 }
 

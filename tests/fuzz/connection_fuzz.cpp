@@ -83,7 +83,9 @@ class Victim : private links::Output {
         last_.assign(bytes.begin(), bytes.end());
         last_link_ = link;
         const std::size_t datagram_bytes = std::exchange(datagram_bytes_, 0);
-        if (datagram_bytes == 0) {
+        if (unmeasured_) {
+            (void)transport.receive_unmeasured(link, last_, now_);
+        } else if (datagram_bytes == 0) {
             transport.receive(link, last_, now_);
         } else if (!one_by_one_) {
             transport.receive(link, last_, datagram_bytes, now_);
@@ -101,6 +103,8 @@ class Victim : private links::Output {
         with_prefix_ = with_prefix;
         one_by_one_ = one_by_one;
     }
+    /// From now on nobody asks for the length of datagrams, or everybody does again.
+    void measure(bool on) { unmeasured_ = !on; }
     /// Frames in a packet as an honest peer would send it.
     void frames(std::size_t link, std::span<const std::byte> body, std::uint64_t number) {
         std::vector<std::byte> frames(body.begin(), body.end());
@@ -266,6 +270,7 @@ class Victim : private links::Output {
     std::size_t datagram_bytes_ = 0;  ///< of the next packet; 0: it is one
     bool with_prefix_ = false;
     bool one_by_one_ = false;
+    bool unmeasured_ = false;
     links::SendOutcome outcome_ = links::SendOutcome::Sent;
     volatile unsigned sum_ = 0;
 };
@@ -354,7 +359,9 @@ void run(Script script) {
                 const auto choice = script.take<std::uint8_t>();
                 if (choice < 16)
                     victim.disconnect();
-                else if (choice >= 32)
+                else if (choice < 32)
+                    victim.measure(choice < 24);
+                else
                     victim.next_is_long(choice & 0xF8U, (choice & 1) != 0, (choice & 2) != 0);
                 break;
             }

@@ -107,10 +107,18 @@ base::Nanoseconds Conversation::now() {
     return now_;
 }
 
-void Conversation::take(std::span<const std::byte> packets, std::size_t packet_bytes) {
-    packets_taken_ +=
-        static_cast<std::uint32_t>((packets.size() + packet_bytes - 1) / packet_bytes);
-    transport_.receive(receiving_, packets, packet_bytes, now());
+void Conversation::count_packets(std::size_t bytes, std::size_t packet_bytes) noexcept {
+    packets_taken_ += static_cast<std::uint32_t>((bytes + packet_bytes - 1) / packet_bytes);
+}
+
+bool Conversation::take(std::span<const std::byte> packets, std::size_t packet_bytes) {
+    count_packets(packets.size(), packet_bytes);
+    return transport_.receive(receiving_, packets, packet_bytes, now());
+}
+
+bool Conversation::take_unmeasured(std::span<const std::byte> packets) {
+    count_packets(packets.size(), links_[receiving_].packet_bytes);
+    return transport_.receive_unmeasured(receiving_, packets, now());
 }
 
 void Conversation::log_links() const {

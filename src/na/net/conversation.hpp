@@ -62,7 +62,9 @@ class Conversation final : private links::Output, private PacketTaker {
     [[nodiscard]] std::uint32_t packet_bytes(std::size_t link) override;
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
     using PacketTaker::take;
-    void take(std::span<const std::byte> packets, std::size_t packet_bytes) override;
+    bool take(std::span<const std::byte> packets, std::size_t packet_bytes) override;
+    [[nodiscard]] bool take_unmeasured(std::span<const std::byte> packets) override;
+    void count_packets(std::size_t bytes, std::size_t packet_bytes) noexcept;
     bool receive_from(std::size_t link);
     bool receive_all();
     void log_links() const;

@@ -17,12 +17,15 @@ namespace via::na::net {
 using links::SendOutcome;
 
 /// Takes the packets of one receive, in the order they came and one behind the other; each but the
-/// last has that length. The bytes are only there during the call.
+/// last has that length. The bytes are only there during the call. False: the length was needed to
+/// tell the packets apart.
 class PacketTaker {
   public:
     virtual ~PacketTaker() = default;
-    virtual void take(std::span<const std::byte> packets, std::size_t packet_bytes) = 0;
+    virtual bool take(std::span<const std::byte> packets, std::size_t packet_bytes) = 0;
     void take(std::span<const std::byte> packet) { take(packet, packet.size()); }
+    /// The same where the port has not asked for the length.
+    [[nodiscard]] virtual bool take_unmeasured(std::span<const std::byte> packets) = 0;
 };
 
 /// Puts the parts together in one place.

@@ -40,6 +40,7 @@ constexpr int most_send_buffer = 4 << 20;
 constexpr std::size_t receive_bytes = 65536;
 constexpr std::size_t gathered_bytes = 2048;
 constexpr std::size_t separate_packets = 16;
+constexpr std::uint32_t most_single_needed = 1U << 16U;
 constexpr std::uint32_t crowd = 4;
 constexpr std::uint32_t most_lone_needed = 256;
 
@@ -580,14 +581,31 @@ bool UdpPort::receive_plain(PacketTaker& taker) {
 }
 
 bool UdpPort::receive_joined(PacketTaker& taker) {
+    if (!measures_) return receive_unmeasured(taker);
     std::byte* buffer = receive_buffer();
     const Received got = receive_message(socket_.get(), buffer, nullptr);
     if (got.bytes < 0) return nothing_received(errno);
     ++since_empty_;
     last_was_lone_ = got.packet_bytes == 0;
     const auto length = static_cast<std::size_t>(got.bytes);
-    if (length != 0)
-        taker.take({buffer, length}, got.packet_bytes != 0 ? got.packet_bytes : length);
+    if (length == 0) return true;
+    const bool one = taker.take({buffer, length}, last_was_lone_ ? length : got.packet_bytes);
+    single_ = one ? single_ + 1 : 0;
+    if (single_ == single_needed_) measures_ = false;
+    return true;
+}
+
+bool UdpPort::receive_unmeasured(PacketTaker& taker) {
+    std::byte* buffer = receive_buffer();
+    const ssize_t got = plain_receive(socket_.get(), buffer, receive_bytes);
+    if (got < 0) return nothing_received(errno);
+    ++since_empty_;
+    const auto length = static_cast<std::size_t>(got);
+    last_was_lone_ = length <= max_packet_;
+    if (length == 0 || taker.take_unmeasured({buffer, length})) return true;
+    measures_ = true;
+    single_ = 0;
+    single_needed_ = std::min(single_needed_ * 2, most_single_needed);
     return true;
 }
 

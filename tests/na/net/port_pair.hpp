@@ -21,12 +21,17 @@ namespace via::test {
 using Packet = std::vector<std::byte>;
 
 struct Collector final : na::net::PacketTaker {
-    void take(std::span<const std::byte> bytes, std::size_t packet_bytes) override {
+    bool take(std::span<const std::byte> bytes, std::size_t packet_bytes) override {
         while (!bytes.empty()) {
             const auto packet = bytes.first(std::min(packet_bytes, bytes.size()));
             packets.emplace_back(packet.begin(), packet.end());
             bytes = bytes.subspan(packet.size());
         }
+        return false;  // their lengths are what this is about
+    }
+    bool take_unmeasured(std::span<const std::byte> bytes) override {
+        ADD_FAILURE() << "nobody said that " << bytes.size() << " bytes may come unmeasured";
+        return false;
     }
     std::vector<Packet> packets;
 };

@@ -120,6 +120,56 @@ TEST_F(LongPacketsJoined, OneThatMissesADatagramDoesNotCostThoseBehindIt) {
     EXPECT_GE(network->side(1).transport.damaged_packets(), 1U);
 }
 
+/// As joined datagrams come from a socket that is not asked for their length.
+class LongPacketsUnmeasured : public LongPacketsJoined {
+  protected:
+    void expect_nothing_lost() {
+        EXPECT_EQ(network->side(0).transport.link(0).counters().lost_packets, 0U);
+        EXPECT_EQ(network->side(1).transport.damaged_packets(), 0U);
+    }
+    void SetUp() override {
+        network->faults(0).unmeasured = 10'000;
+        LongPacketsJoined::SetUp();
+    }
+};
+
+TEST_F(LongPacketsUnmeasured, AreTakenAllTheSame) {
+    sends_all();
+    EXPECT_GE(begun, 8U);
+    expect_nothing_lost();
+}
+
+TEST_F(LongPacketsUnmeasured, AndInPieces) {
+    for (const std::uint32_t joined : {0U, 5'000U, 9'500U}) {
+        network->faults(0).joined = joined;
+        begun = 0;
+        sends_all();
+        EXPECT_GE(begun, 8U);
+        expect_nothing_lost();
+    }
+}
+
+TEST_F(LongPacketsUnmeasured, OneThatMissesADatagramDoesNotCostThoseBehindIt) {
+    std::size_t seen = 0;
+    lose_nth(*network, 70, seen);
+    sends_all();
+    EXPECT_EQ(network->side(0).transport.link(0).counters().lost_packets, 1U);
+    EXPECT_GT(full, 40U);
+}
+
+/// Trains of short packets: where each ends, the next one and the checksum tell.
+TEST_F(LongPacketsUnmeasured, ShortOnesAreToldApart) {
+    std::size_t seen = 0;
+    lose_nth(*network, 70, seen);
+    sends_all();
+    const std::uint64_t lost = network->side(0).transport.link(0).counters().lost_packets;
+    begun = full = 0;
+    sends_all();
+    EXPECT_EQ(begun, 0U);
+    EXPECT_GT(full, 300U);
+    EXPECT_EQ(network->side(0).transport.link(0).counters().lost_packets, lost);
+}
+
 TEST_F(LongPackets, NoneWhereTheirDatagramsChangePlaces) {
     network->faults(0).jitter = 50 * microsecond;
     sends_all();

@@ -225,6 +225,7 @@ NetworkOptions random_options(Random& random) {
     faults.late = sometimes(200);
     faults.full = sometimes(1000);
     faults.joined = 2 * sometimes(5000);
+    faults.unmeasured = 2 * sometimes(5000);
     faults.replay = sometimes(200);
     faults.delay = random.between(2, 300) * microsecond;
     // Long packets come through only where datagrams keep their order.

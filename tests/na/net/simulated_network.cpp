@@ -196,7 +196,12 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
     }
     const std::size_t length = event.packet.size();
     join_with_next(event);
-    sides_[event.side]->transport.receive(event.link, event.packet, length, clock_of(event.side));
+    links::Transport& transport = sides_[event.side]->transport;
+    const std::uint32_t unmeasured = faults_[event.link].unmeasured;
+    if (unmeasured != 0 && happens(unmeasured))
+        (void)transport.receive_unmeasured(event.link, event.packet, clock_of(event.side));
+    else
+        transport.receive(event.link, event.packet, length, clock_of(event.side));
     // Whoever polls finds it soon.
     poll_at(now_ + static_cast<Nanoseconds>(random_.below(30)) * microsecond, event.side);
     return true;

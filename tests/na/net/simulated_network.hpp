@@ -29,10 +29,11 @@ struct LinkFaults {
     std::uint32_t duplicate = 0;
     std::uint32_t corrupt = 0;
     std::uint32_t truncate = 0;
-    std::uint32_t late = 0;    ///< much later than it should
-    std::uint32_t full = 0;    ///< the kernel's queue refuses a train
-    std::uint32_t joined = 0;  ///< what comes next with it is handed over with it
-    std::uint32_t replay = 0;  ///< an old packet comes once more
+    std::uint32_t late = 0;        ///< much later than it should
+    std::uint32_t full = 0;        ///< the kernel's queue refuses a train
+    std::uint32_t joined = 0;      ///< what comes next with it is handed over with it
+    std::uint32_t unmeasured = 0;  ///< what is handed over has no length of its datagrams with it
+    std::uint32_t replay = 0;      ///< an old packet comes once more
     Nanoseconds delay = 20 * microsecond;
     Nanoseconds jitter = 5 * microsecond;
     std::uint32_t longest_packet = 0;  ///< longer ones vanish; 0: none does
