@@ -197,6 +197,64 @@ TEST(UdpPort, OrderAndLengthsHoldWhileJoiningGoesOnAndOff) {
     }
 }
 
+/// Takes each receive for one packet, until it no longer does.
+struct OneEach final : PacketTaker {
+    bool take(std::span<const std::byte> packets, std::size_t packet_bytes) override {
+        bytes += packets.size();
+        last_length = packet_bytes;
+        return content;
+    }
+    bool take_unmeasured(std::span<const std::byte> packets) override {
+        bytes += packets.size();
+        ++unmeasured;
+        return content;
+    }
+    bool content = true;
+    std::size_t bytes = 0;
+    std::size_t last_length = 0;
+    std::size_t unmeasured = 0;
+};
+
+TEST(UdpPort, AsksForLengthsAgainAsSoonAsTheyAreNeeded) {
+    LocalInterface where = loopback();
+    where.entry.mtu = 1500;
+    auto opened = UdpPort::open(where, {});
+    ASSERT_TRUE(opened.ok()) << opened.error().sentence;
+    UdpPort& b = *opened.value();
+    const auto a = open_on_loopback();
+    connect(*a, b);
+    connect(b, *a);
+    OneEach taker;
+    Packet train = packet_of(1, 4'000);
+    const auto comes_whole = [&] {
+        const iovec part{train.data(), train.size()};
+        ASSERT_EQ(a->send({&part, 1}, 1'400), SendOutcome::Sent);
+        const std::size_t wanted = taker.bytes + train.size();
+        const auto deadline = base::Deadline::after_milliseconds(5'000);
+        while (taker.bytes < wanted && !deadline.expired())
+            (void)b.receive(taker);
+        ASSERT_EQ(taker.bytes, wanted);
+    };
+    for (int i = 0; i < 40; ++i)
+        ASSERT_NO_FATAL_FAILURE(comes_whole());
+    EXPECT_GT(taker.unmeasured, 0U) << "it has asked though nobody needed it";
+    taker.content = false;
+    ASSERT_NO_FATAL_FAILURE(comes_whole());
+    const std::size_t unmeasured = taker.unmeasured;
+    for (int i = 0; i < 100; ++i)
+        ASSERT_NO_FATAL_FAILURE(comes_whole());
+    EXPECT_EQ(taker.unmeasured, unmeasured);
+    EXPECT_EQ(taker.last_length, 1'400U);
+    // Once bitten, twice shy.
+    taker.content = true;
+    for (int i = 0; i < 60; ++i)
+        ASSERT_NO_FATAL_FAILURE(comes_whole());
+    EXPECT_EQ(taker.unmeasured, unmeasured);
+    for (int i = 0; i < 10; ++i)
+        ASSERT_NO_FATAL_FAILURE(comes_whole());
+    EXPECT_GT(taker.unmeasured, unmeasured);
+}
+
 TEST(UdpPort, WorksOnIpv6LoopbackToo) {
     std::ifstream exists("/proc/net/if_inet6");
     if (!exists) GTEST_SKIP() << "this kernel has no IPv6";

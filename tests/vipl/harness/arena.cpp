@@ -109,20 +109,21 @@ VIP_DESCRIPTOR* Arena::immediate_message(const void* data, std::size_t bytes,
     return result;
 }
 
-VIP_DESCRIPTOR* Arena::rdma_write(const void* data, std::size_t bytes, Remote remote,
-                                  unsigned control) {
+VIP_DESCRIPTOR* Arena::rdma(const void* data, std::size_t bytes, Remote remote, unsigned control) {
     VIP_DESCRIPTOR* result = descriptor();
     const Segment part = segment(data, bytes);
-    fill_rdma(result, remote, {&part, 1}, VIP_CONTROL_OP_RDMAWRITE | control);
+    fill_rdma(result, remote, {&part, 1}, control);
     return result;
+}
+
+VIP_DESCRIPTOR* Arena::rdma_write(const void* data, std::size_t bytes, Remote remote,
+                                  unsigned control) {
+    return rdma(data, bytes, remote, VIP_CONTROL_OP_RDMAWRITE | control);
 }
 
 VIP_DESCRIPTOR* Arena::rdma_read(const void* data, std::size_t bytes, Remote remote,
                                  unsigned control) {
-    VIP_DESCRIPTOR* result = descriptor();
-    const Segment part = segment(data, bytes);
-    fill_rdma(result, remote, {&part, 1}, VIP_CONTROL_OP_RDMAREAD | control);
-    return result;
+    return rdma(data, bytes, remote, VIP_CONTROL_OP_RDMAREAD | control);
 }
 
 }  // namespace via::test

@@ -71,6 +71,9 @@ class Arena {
     void deregister();
 
   private:
+    [[nodiscard]] VIP_DESCRIPTOR* rdma(const void* data, std::size_t bytes, Remote remote,
+                                       unsigned control);
+
     Nic& nic_;
     ArenaOptions options_;
     std::byte* base_ = nullptr;

@@ -39,91 +39,62 @@ void Vi::destroy() {
     handle_ = nullptr;
 }
 
-VIP_VI_STATE Vi::state() const {
-    VIP_VI_STATE state = VIP_STATE_IDLE;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_BOOLEAN send_empty = VIP_FALSE;
-    VIP_BOOLEAN recv_empty = VIP_FALSE;
-    EXPECT_VIP(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &send_empty, &recv_empty));
-    return state;
-}
-
-VIP_VI_ATTRIBUTES Vi::attributes() const {
-    VIP_VI_STATE state = VIP_STATE_IDLE;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_BOOLEAN send_empty = VIP_FALSE;
-    VIP_BOOLEAN recv_empty = VIP_FALSE;
-    EXPECT_VIP(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &send_empty, &recv_empty));
-    return attributes;
-}
-
-bool Vi::send_queue_empty() const {
-    VIP_VI_STATE state = VIP_STATE_IDLE;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_BOOLEAN send_empty = VIP_FALSE;
-    VIP_BOOLEAN recv_empty = VIP_FALSE;
-    EXPECT_VIP(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &send_empty, &recv_empty));
-    return send_empty != VIP_FALSE;
-}
-
-bool Vi::recv_queue_empty() const {
-    VIP_VI_STATE state = VIP_STATE_IDLE;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_BOOLEAN send_empty = VIP_FALSE;
-    VIP_BOOLEAN recv_empty = VIP_FALSE;
-    EXPECT_VIP(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &send_empty, &recv_empty));
-    return recv_empty != VIP_FALSE;
+Vi::Query Vi::query() const {
+    Query all;
+    EXPECT_VIP(VIP_SUCCESS,
+               VipQueryVi(handle_, &all.state, &all.attributes, &all.send_empty, &all.recv_empty));
+    return all;
 }
 
 bool Vi::becomes(VIP_VI_STATE wanted) const {
     return eventually([&] { return state() == wanted; });
 }
 
-Completion Vi::await_send() const {
+namespace {
+
+/// Of VipSendDone or VipRecvDone.
+using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR**);
+
+Completion await(VIP_VI_HANDLE vi, Done done) {
     Completion completion;
     static_cast<void>(eventually([&] {
-        completion.code = VipSendDone(handle_, &completion.descriptor);
+        completion.code = done(vi, &completion.descriptor);
         return completion.code != VIP_NOT_DONE;
     }));
     return completion;
+}
+
+std::vector<Completion> drain(VIP_VI_HANDLE vi, Done done, const char* queue) {
+    std::vector<Completion> all;
+    for (;;) {
+        const Completion completion = await(vi, done);
+        if (completion.code == VIP_DESCRIPTOR_ERROR && completion.descriptor == nullptr) break;
+        if (completion.code != VIP_SUCCESS && completion.code != VIP_DESCRIPTOR_ERROR) {
+            ADD_FAILURE() << "the " << queue
+                          << " queue does not drain: " << VipxReturnName(completion.code);
+            break;
+        }
+        all.push_back(completion);
+    }
+    return all;
+}
+
+}  // namespace
+
+Completion Vi::await_send() const {
+    return await(handle_, VipSendDone);
 }
 
 Completion Vi::await_recv() const {
-    Completion completion;
-    static_cast<void>(eventually([&] {
-        completion.code = VipRecvDone(handle_, &completion.descriptor);
-        return completion.code != VIP_NOT_DONE;
-    }));
-    return completion;
+    return await(handle_, VipRecvDone);
 }
 
 std::vector<Completion> Vi::drain_send() const {
-    std::vector<Completion> all;
-    for (;;) {
-        const Completion completion = await_send();
-        if (completion.code == VIP_DESCRIPTOR_ERROR && completion.descriptor == nullptr) break;
-        if (completion.code != VIP_SUCCESS && completion.code != VIP_DESCRIPTOR_ERROR) {
-            ADD_FAILURE() << "the send queue does not drain: " << VipxReturnName(completion.code);
-            break;
-        }
-        all.push_back(completion);
-    }
-    return all;
+    return drain(handle_, VipSendDone, "send");
 }
 
 std::vector<Completion> Vi::drain_recv() const {
-    std::vector<Completion> all;
-    for (;;) {
-        const Completion completion = await_recv();
-        if (completion.code == VIP_DESCRIPTOR_ERROR && completion.descriptor == nullptr) break;
-        if (completion.code != VIP_SUCCESS && completion.code != VIP_DESCRIPTOR_ERROR) {
-            ADD_FAILURE() << "the receive queue does not drain: "
-                          << VipxReturnName(completion.code);
-            break;
-        }
-        all.push_back(completion);
-    }
-    return all;
+    return drain(handle_, VipRecvDone, "receive");
 }
 
 VIP_RETURN request_until_matched(VIP_VI_HANDLE vi, Address& local, Address& remote,

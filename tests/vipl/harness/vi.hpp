@@ -44,11 +44,11 @@ class Vi {
 
     operator VIP_VI_HANDLE() const { return handle_; }  // NOLINT: the tests read as C calls
     [[nodiscard]] Nic& nic() const { return nic_; }
-    [[nodiscard]] VIP_VI_STATE state() const;
-    [[nodiscard]] bool send_queue_empty() const;
-    [[nodiscard]] bool recv_queue_empty() const;
+    [[nodiscard]] VIP_VI_STATE state() const { return query().state; }
+    [[nodiscard]] bool send_queue_empty() const { return query().send_empty != VIP_FALSE; }
+    [[nodiscard]] bool recv_queue_empty() const { return query().recv_empty != VIP_FALSE; }
     [[nodiscard]] bool becomes(VIP_VI_STATE state) const;
-    [[nodiscard]] VIP_VI_ATTRIBUTES attributes() const;
+    [[nodiscard]] VIP_VI_ATTRIBUTES attributes() const { return query().attributes; }
 
     /// Polls VipSendDone / VipRecvDone until the head is complete.
     [[nodiscard]] Completion await_send() const;
@@ -60,6 +60,14 @@ class Vi {
     void forget() { handle_ = nullptr; }
 
   private:
+    struct Query {
+        VIP_VI_STATE state = VIP_STATE_IDLE;
+        VIP_VI_ATTRIBUTES attributes{};
+        VIP_BOOLEAN send_empty = VIP_FALSE;
+        VIP_BOOLEAN recv_empty = VIP_FALSE;
+    };
+    [[nodiscard]] Query query() const;
+
     Nic& nic_;
     VIP_VI_HANDLE handle_ = nullptr;
 };
