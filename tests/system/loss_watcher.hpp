@@ -19,6 +19,8 @@ class LossWatcher {
     }
     void note(const VIP_ERROR_DESCRIPTOR& error) {
         const base::Nanoseconds now = base::monotonic_now();
+        const std::lock_guard guard(mutex_);
+        if (retired_) return;
         VIP_VI_STATE state = VIP_STATE_IDLE;
         VIP_VI_ATTRIBUTES attributes{};
         VIP_BOOLEAN send_empty = VIP_FALSE;
@@ -27,7 +29,6 @@ class LossWatcher {
             EXPECT_VIP(VIP_SUCCESS, VipQueryVi(error.ViHandle, &state, &attributes, &send_empty,
                                                &receive_empty));
         }
-        const std::lock_guard guard(mutex_);
         codes_.push_back(error.ErrorCode);
         if (error.ErrorCode == VIP_ERROR_CONN_LOST) {
             vi_ = error.ViHandle;
@@ -44,6 +45,12 @@ class LossWatcher {
         const std::lock_guard guard(mutex_);
         return moment_ != 0;
     }
+    /// Before the VI is destroyed while its peer goes, too: what is told from now on may be about a
+    /// VI that is no more.
+    void retire() {
+        const std::lock_guard guard(mutex_);
+        retired_ = true;
+    }
     /// After the NIC is closed.
     [[nodiscard]] base::Nanoseconds moment() const { return moment_; }
     [[nodiscard]] VIP_VI_STATE state() const { return state_; }
@@ -57,6 +64,7 @@ class LossWatcher {
     VIP_VI_HANDLE vi_ = nullptr;
     VIP_VI_STATE state_ = VIP_STATE_IDLE;
     base::Nanoseconds moment_ = 0;
+    bool retired_ = false;
 };
 
 }  // namespace via::test

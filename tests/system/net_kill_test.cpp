@@ -165,6 +165,7 @@ PEER(see_a_restart) {
         EXPECT_TRUE(side.finished());
         EXPECT_FALSE(own.lost()) << "the loss of the old connection was told to the new one";
         side.expect_end();
+        own.retire();
         link.meet();
         side.take_down();
     }

@@ -121,7 +121,7 @@ TEST(AgentLoss, IsAResourceErrorUntilThereIsANewOne) {
     PeerProcess peer("live_without_agent",
                      {{"VIA_AGENT_SOCKET", "@viaduct/test/loss/" + std::to_string(getpid())},
                       {"VIA_AGENT_PROGRAM", link_path},
-                      {"VIA_AGENT_TIMEOUT_MS", "1000"},
+                      {"VIA_AGENT_TIMEOUT_MS", "20000"},
                       {"VIA_LOG", "silent"},
                       {"VIA_TEST_REAL_AGENT", real}});
     EXPECT_EQ(peer.wait(), 0);
