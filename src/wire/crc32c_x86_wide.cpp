@@ -6,6 +6,7 @@
 // bytes at a time. What does not fill them comes first, not last: zeros in front change nothing, so
 // the first round takes as many blocks as the last accumulators hold, and before that the bytes
 // that fill no block go through the CRC instruction while the blocks behind them are being loaded.
+// In long data the blocks are lines of the cache instead, and what is over is at both ends.
 #include "wire/crc32c_hardware.hpp"
 
 #if VIA_CRC32C_X86
@@ -23,6 +24,12 @@ using Vector = __m512i;
 constexpr std::size_t block_bytes = sizeof(Vector);
 constexpr std::size_t lanes = 4;
 constexpr int all_three = 0x96;  ///< a XOR b XOR c
+/// From here on it pays that blocks are lines of the cache and are asked for in time.
+constexpr std::size_t long_bytes = 8192;
+constexpr std::size_t asked_ahead_bytes = 1536;
+
+/// What is done with data, and with how much of it.
+enum class Pass { Checks, ChecksLong, Copies };
 
 /// Where the data is read, and, if it is copied on the way, where it goes.
 struct Cursor {
@@ -30,16 +37,18 @@ struct Cursor {
     Byte* to;  ///< null: nowhere
 };
 
-template <bool copies>
+template <Pass pass>
 inline Vector take(const Cursor& data, std::size_t block) {
-    const Vector value = _mm512_loadu_si512(data.from + block * block_bytes);
-    if constexpr (copies) _mm512_storeu_si512(data.to + block * block_bytes, value);
+    const Byte* from = data.from + block * block_bytes;
+    if constexpr (pass == Pass::ChecksLong) _mm_prefetch(from + asked_ahead_bytes, _MM_HINT_T0);
+    const Vector value = _mm512_loadu_si512(from);
+    if constexpr (pass == Pass::Copies) _mm512_storeu_si512(data.to + block * block_bytes, value);
     return value;
 }
-template <bool copies>
+template <Pass pass>
 inline void advance(Cursor& data, std::size_t bytes) {
     data.from += bytes;
-    if constexpr (copies) data.to += bytes;
+    if constexpr (pass == Pass::Copies) data.to += bytes;
 }
 inline Vector everywhere(Crc32cStep step) {
     return _mm512_broadcast_i32x4(
@@ -71,14 +80,14 @@ inline std::uint32_t plain(std::uint32_t value, const Byte* from, std::size_t by
     if ((bytes & 1) != 0) value = _mm_crc32_u8(value, word_at<Byte>(from));
     return value;
 }
-template <bool copies>
+template <Pass pass>
 inline std::uint32_t take_first(std::uint32_t value, Cursor& data, std::size_t bytes) {
-    if constexpr (copies) {
+    if constexpr (pass == Pass::Copies) {
         const __mmask64 some = (__mmask64{1} << bytes) - 1;
         _mm512_mask_storeu_epi8(data.to, some, _mm512_maskz_loadu_epi8(some, data.from));
     }
     value = plain(value, data.from, bytes);
-    advance<copies>(data, bytes);
+    advance<pass>(data, bytes);
     return value;
 }
 
@@ -103,7 +112,7 @@ inline std::uint32_t remainder(Vector value) {
 }
 
 /// At least one block.
-template <bool copies>
+template <Pass pass>
 inline std::uint32_t fold(std::uint32_t value, Cursor data, std::size_t blocks) {
     const Vector begun = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(value)));
     Vector a = _mm512_setzero_si512();
@@ -114,32 +123,32 @@ inline std::uint32_t fold(std::uint32_t value, Cursor data, std::size_t blocks) 
     const std::size_t first = blocks - rounds * lanes;
     switch (first) {
         case 4:
-            a = add(take<copies>(data, 0), begun);
-            b = take<copies>(data, 1);
-            c = take<copies>(data, 2);
-            d = take<copies>(data, 3);
+            a = add(take<pass>(data, 0), begun);
+            b = take<pass>(data, 1);
+            c = take<pass>(data, 2);
+            d = take<pass>(data, 3);
             break;
         case 3:
-            b = add(take<copies>(data, 0), begun);
-            c = take<copies>(data, 1);
-            d = take<copies>(data, 2);
+            b = add(take<pass>(data, 0), begun);
+            c = take<pass>(data, 1);
+            d = take<pass>(data, 2);
             break;
         case 2:
-            c = add(take<copies>(data, 0), begun);
-            d = take<copies>(data, 1);
+            c = add(take<pass>(data, 0), begun);
+            d = take<pass>(data, 1);
             break;
         default:
-            d = add(take<copies>(data, 0), begun);
+            d = add(take<pass>(data, 0), begun);
             break;
     }
-    advance<copies>(data, first * block_bytes);
+    advance<pass>(data, first * block_bytes);
     const Vector round = everywhere(step_over(lanes * block_bytes));
     for (; rounds != 0; --rounds) {
-        a = carry(a, round, take<copies>(data, 0));
-        b = carry(b, round, take<copies>(data, 1));
-        c = carry(c, round, take<copies>(data, 2));
-        d = carry(d, round, take<copies>(data, 3));
-        advance<copies>(data, lanes * block_bytes);
+        a = carry(a, round, take<pass>(data, 0));
+        b = carry(b, round, take<pass>(data, 1));
+        c = carry(c, round, take<pass>(data, 2));
+        d = carry(d, round, take<pass>(data, 3));
+        advance<pass>(data, lanes * block_bytes);
     }
     if (blocks == 1) return remainder(d);
     const Vector by_one = everywhere(step_over(block_bytes));
@@ -147,21 +156,32 @@ inline std::uint32_t fold(std::uint32_t value, Cursor data, std::size_t blocks) 
     return remainder(carry(carry(a, by_one, b), by_two, carry(c, by_one, d)));
 }
 
-template <bool copies>
+template <Pass pass>
 inline std::uint32_t run(std::uint32_t seed, Cursor data, std::size_t bytes) {
-    const std::uint32_t value = take_first<copies>(~seed, data, bytes % block_bytes);
-    return ~(bytes < block_bytes ? value : fold<copies>(value, data, bytes / block_bytes));
+    const std::uint32_t value = take_first<pass>(~seed, data, bytes % block_bytes);
+    return ~(bytes < block_bytes ? value : fold<pass>(value, data, bytes / block_bytes));
+}
+
+/// What lies in front of the first line and behind the last one is taken by itself.
+inline std::uint32_t run_by_lines(std::uint32_t seed, Cursor data, std::size_t bytes) {
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(data.from) % block_bytes;
+    const std::size_t blocks = (bytes - before) / block_bytes;
+    std::uint32_t value = take_first<Pass::ChecksLong>(~seed, data, before);
+    value = fold<Pass::ChecksLong>(value, data, blocks);
+    return ~plain(value, data.from + blocks * block_bytes, (bytes - before) % block_bytes);
 }
 
 }  // namespace
 
 std::uint32_t crc32c_x86_wide(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
-    return run<false>(seed, {static_cast<const Byte*>(data), nullptr}, bytes);
+    const Cursor from{static_cast<const Byte*>(data), nullptr};
+    if (bytes >= long_bytes) return run_by_lines(seed, from, bytes);
+    return run<Pass::Checks>(seed, from, bytes);
 }
 
 std::uint32_t crc32c_copy_x86_wide(std::uint32_t seed, void* to, const void* from,
                                    std::size_t bytes) noexcept {
-    return run<true>(seed, {static_cast<const Byte*>(from), static_cast<Byte*>(to)}, bytes);
+    return run<Pass::Copies>(seed, {static_cast<const Byte*>(from), static_cast<Byte*>(to)}, bytes);
 }
 
 }  // namespace via::wire

@@ -102,6 +102,22 @@ TEST_P(Crc32c, EveryEndOfARoundAndOfAPieceIsRight) {
             ASSERT_NO_FATAL_FAILURE(try_length(length));
 }
 
+// Long data is taken by lines of the cache, so it matters where in a line it begins and ends.
+TEST_P(Crc32c, LongDataMayBeginAndEndAnywhereInALine) {
+    constexpr std::size_t line = 64;
+    constexpr std::size_t shortest = 8192 - line;
+    alignas(line) static unsigned char bytes[line + shortest + 3 * line];
+    const auto random = random_bytes(sizeof bytes);
+    std::copy(random.begin(), random.end(), bytes);
+    for (std::size_t begin = 0; begin < line; ++begin) {
+        std::uint32_t expected = reference(11, bytes + begin, shortest);
+        for (std::size_t length = shortest; length <= shortest + 3 * line; ++length) {
+            if (length > shortest) expected = reference(expected, bytes + begin + length - 1, 1);
+            ASSERT_EQ(check(11, bytes + begin, length), expected) << begin << ", " << length;
+        }
+    }
+}
+
 TEST_P(Crc32c, ContinuesWhereItStopped) {
     const auto bytes = random_bytes(600);
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
