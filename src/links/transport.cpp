@@ -8,6 +8,9 @@ namespace {
 
 /// What is no longer than this goes where it arrives first, and on one link.
 constexpr std::uint64_t short_bytes = 8192;
+/// The choice of a link for it holds so long, unless the link falls or fills up: choosing takes
+/// time.
+constexpr Nanoseconds short_choice_holds = 50'000;
 constexpr Nanoseconds rate_holds = 100'000'000;
 /// The least train of a long stream.
 constexpr std::uint32_t worthwhile_bytes = 48U << 10U;
@@ -22,6 +25,11 @@ constexpr int stamp_size_shift = 48;
 std::uint64_t stamp_of(Nanoseconds now, std::uint32_t bytes) noexcept {
     return (static_cast<std::uint64_t>(now) & ((std::uint64_t{1} << stamp_size_shift) - 1)) |
            std::uint64_t{bytes} << stamp_size_shift;
+}
+
+bool carries(const LinkLimits& limits, std::uint64_t pending) noexcept {
+    constexpr std::uint64_t most_headers = 128;
+    return !limits.short_only || pending + most_headers <= limits.packet_bytes;
 }
 
 }  // namespace
@@ -51,6 +59,7 @@ void Transport::add_link(const LinkLimits& limits, Nanoseconds now) {
 void Transport::set_policy(PolicyKind policy) {
     policy_ = make_policy(policy, {terms_.connection, terms_.requester});
     terms_.policy = policy;
+    short_choice_until_ = 0;
 }
 
 Nanoseconds Transport::silent_since() const noexcept {
@@ -164,11 +173,19 @@ std::uint32_t Transport::room_for(const Link& link, std::uint64_t pending, Nanos
     return room < std::min(worthwhile_bytes, link.window() / 4) ? 0 : room;
 }
 
+bool Transport::short_choice_holds_for(std::uint64_t pending, Nanoseconds now) const noexcept {
+    if (now >= short_choice_until_ || pending > short_bytes) return false;
+    const Link& link = links_[short_choice_];
+    return link.state() == LinkState::Up && carries(link.limits(), pending) &&
+           link.room(now) >= pending;
+}
+
 std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds now) {
     if (links_.size() == 1) {
         if (room_for(links_[0], pending, now) == 0) return std::nullopt;
         return 0;
     }
+    if (short_choice_holds_for(pending, now)) return short_choice_;
     view(now, pending);
     if (terms_.one_link) {
         if (!views_[sticky_].up || views_[sticky_].short_only) {
@@ -181,12 +198,13 @@ std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds 
     const auto bytes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(pending, Train::most_bytes));
     if (pending <= short_bytes) {
-        const bool too_long = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-            return link.limits().short_only && pending + 128 > link.limits().packet_bytes;
+        const auto left_out = std::erase_if(views_, [&](const LinkView& one) {
+            return !carries(links_[one.index].limits(), pending);
         });
-        if (too_long) std::erase_if(views_, [](const LinkView& one) { return one.short_only; });
         const auto chosen = policy_->choose_short(views_);
         if (!chosen || links_[*chosen].room(now) == 0) return std::nullopt;
+        short_choice_ = *chosen;
+        short_choice_until_ = left_out == 0 ? now + short_choice_holds : 0;
         return chosen;
     }
     return policy_->choose(views_, bytes);

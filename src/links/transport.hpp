@@ -164,6 +164,8 @@ class Transport {
     [[nodiscard]] wire::PacketHeader header_for(const Link& link) const noexcept;
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
     void append_acknowledgements(Train& train, Nanoseconds now);
+    [[nodiscard]] bool short_choice_holds_for(std::uint64_t pending,
+                                              Nanoseconds now) const noexcept;
     [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::size_t answering_link() noexcept;
     bool send_train(std::size_t index, Nanoseconds now);
@@ -230,7 +232,9 @@ class Transport {
     bool put_aside_ = false;  ///< heard_ waits
     wire::AcknowledgementFrame heard_;
     Nanoseconds heard_at_ = 0;
-    std::size_t sticky_ = 0;  ///< with one_link
+    std::size_t sticky_ = 0;        ///< with one_link
+    std::size_t short_choice_ = 0;  ///< the link for short messages, chosen last
+    Nanoseconds short_choice_until_ = 0;
     std::vector<LinkView> views_;
     std::vector<Span> spans_;
     Train train_;

@@ -425,6 +425,43 @@ TEST(SessionLinks, MessagesWhoseAcknowledgementsAreLostComeOnce) {
     }
 }
 
+TEST(SessionLinks, ShortMessagesTakeTheFasterLinkAndChangeWhenAnotherIs) {
+    SimulatedNetwork network(31, options_of(2));
+    network.faults(0).delay = 200 * microsecond;
+    Stream stream(network, 500, 1);
+    stream.run(500 * millisecond);
+    EXPECT_EQ(busiest_link(network, stream), 1U);
+    network.faults(1).delay = 2 * millisecond;
+    stream.run(500 * millisecond);
+    EXPECT_EQ(busiest_link(network, stream), 0U);
+    EXPECT_TRUE(stream.finish(1'000 * millisecond));
+}
+
+TEST(SessionLinks, ShortMessagesFollowANewPolicyAtOnce) {
+    std::vector<std::size_t> bound;  // by the static policy, whatever was faster before
+    for (const std::size_t slow : {0U, 1U}) {
+        SimulatedNetwork network(32, options_of(2));
+        network.faults(slow).delay = 2 * millisecond;
+        Stream stream(network, 100, 1);
+        stream.run(500 * millisecond);
+        ASSERT_TRUE(stream.finish(100 * millisecond));
+        Memory from(100);
+        Memory to(100);
+        Side& side = network.side(0);
+        const auto send_one = [&] {
+            network.side(1).post_receive(to.part(0, 100), to.handle, 0);
+            const std::uint64_t before = side.transport.link(0).counters().sent_packets;
+            side.post_send(from.part(0, 100), from.handle, std::nullopt, 0);
+            network.poll(0);
+            return side.transport.link(0).counters().sent_packets == before ? 1U : 0U;
+        };
+        EXPECT_EQ(send_one(), 1 - slow);
+        side.transport.set_policy(links::PolicyKind::Static);
+        bound.push_back(send_one());
+    }
+    EXPECT_EQ(bound[0], bound[1]);
+}
+
 TEST(SessionLinks, APathForShortPacketsOnlyWorksFromTheStart) {
     for (const bool sealed : {false, true}) {
         NetworkOptions options = slow_options_of(1);
