@@ -26,8 +26,9 @@ inline bool Conversation::send_at_once(const SendOrder& order) {
     if (!lost_) na::ask_for(abilities_.next_frame, bytes);
     // Before the peer's Hello there are no credits.
     if (bytes > eager_limit_ || first_pending_ != nullptr || !control_.empty() ||
-        !credits_.may_send_data() || (order.flags & (order_delivered | order_fence)) != 0 ||
-        lost_ || order.pieces.size() > most_pieces_at_once) [[unlikely]]
+        !credits_.may_send_data() ||
+        (order.flags & (order_delivered | order_fence | order_matched)) != 0 || lost_ ||
+        order.pieces.size() > most_pieces_at_once) [[unlikely]]
         return false;
     if (abilities_.in_place && order.pieces.size() == 1) [[likely]] {
         const std::uint16_t credits = credits_.take_riding(most_noted_credits);

@@ -230,10 +230,10 @@ bool Conversation::start_next() {
     if (record->message_class > MessageClass::Tagged ||
         record->operation == static_cast<std::uint8_t>(PacketKind::Word))
         return start_unmatched(*record);
-    const ProtocolChoice choice =
-        choose_protocol(around_.settings->protocol, abilities_,
-                        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_,
-                         sends_.used() - replies_under_way_ > 1});
+    const ProtocolChoice choice = choose_protocol(
+        around_.settings->protocol, abilities_,
+        {record->total, record->pieces.pieces().size() == 1, peer_starves_on_us_,
+         sends_.used() - replies_under_way_ > 1, (record->flags & order_matched) != 0});
     if (choice.protocol != Protocol::Eager) return start_request(*record, choice.protocol);
     if (!credits_.may_send_data()) {
         if (!std::exchange(stalled_, true)) around_.counters->credit_stalls.add();

@@ -30,6 +30,10 @@ class CoreSharing {
         return doubts_left_.load(std::memory_order_relaxed) != 0 ||
                (empty_polls >= polls_alone && empty_polls % polls_between_alone == 0);
     }
+    /// Do others want the core?
+    [[nodiscard]] bool is_shared() const noexcept {
+        return doubts_left_.load(std::memory_order_relaxed) != 0;
+    }
     /// Others want the core, as was seen a few times ago: how long it is away need not be measured.
     [[nodiscard]] bool surely_shared() noexcept { return count_down(unmeasured_left_); }
     /// It was back after `away`: so late that others may have had it?
@@ -64,6 +68,32 @@ class CoreSharing {
     Count unmeasured_left_{0};
     std::atomic<base::Nanoseconds> late_{least_of_others};
     std::atomic<base::Nanoseconds> quickest_alone_{std::numeric_limits<base::Nanoseconds>::max()};
+};
+
+/// How long a thread on a shared core polls for one who runs on another core before it gives its
+/// own away. Where both cores change between two ranks that go in step it pays nearly always, where
+/// many ranks share them hardly ever: what came of it last decides.
+class Hope {
+  public:
+    /// Some microseconds: what a change of process and back takes.
+    static constexpr std::uint32_t most_polls = 512;
+    static constexpr std::uint32_t polls_at_once = 64;
+    static constexpr std::uint32_t most_trust = 64;
+    /// In vain it costs more than it gains otherwise.
+    static constexpr std::uint32_t price = 1;
+    /// Without trust it is tried only now and then.
+    static constexpr std::uint32_t turns_without = 64;
+
+    /// For how many polls this time?
+    [[nodiscard]] std::uint32_t polls() noexcept {
+        return trust_ != 0 || ++turns_ % turns_without == 0 ? most_polls : 0;
+    }
+    void fulfilled() noexcept { trust_ = std::min(trust_ + 1, most_trust); }
+    void disappointed() noexcept { trust_ -= std::min(trust_, price); }
+
+  private:
+    std::uint32_t trust_ = most_trust;
+    std::uint32_t turns_ = 0;
 };
 
 }  // namespace via::mvich

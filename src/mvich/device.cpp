@@ -294,11 +294,58 @@ void DeviceParts::let_others_in() noexcept {
         sched_yield();
 }
 
+/// By whom the message comes that the oldest receive waits for, if that is a process of this host
+/// that has another core. Null also if several peers wait for this core: they could go on
+/// meanwhile, where a single one soon waits for us.
+ViLane* DeviceParts::hoped_for() const noexcept {
+    const Conversation* awaited = nullptr;
+    for (EndpointParts* endpoint : endpoints_) {
+        const PostedReceive* const receive = endpoint->receives().first_posted(Space::Tagged);
+        if (receive != nullptr) {
+            awaited = endpoint->known(receive->from);
+            break;
+        }
+    }
+    if (awaited == nullptr) return nullptr;
+    ViLane* found = nullptr;
+    int here = 0;
+    for (ViLane* lane : in_place_) {
+        if (lane->abilities().peer_on_core->load(std::memory_order_relaxed))
+            ++here;
+        else if (lane->conversation() == awaited)
+            found = lane;
+    }
+    return here > 1 ? nullptr : found;
+}
+
+/// The core is shared. To give it away helps nobody if what is awaited comes from another core: it
+/// would come before the core is back. Nor is it looked elsewhere meanwhile: what nobody has asked
+/// for yet is better left where it is.
+bool DeviceParts::poll_in_hope() {
+    for (std::uint32_t polls = hope_.polls(); polls != 0; polls -= Hope::polls_at_once) {
+        const base::BiasedGuard guard(lock_);
+        ViLane* const lane = hoped_for();
+        if (lane == nullptr) return false;
+        events_ = false;
+        for (std::uint32_t poll = 0; poll < Hope::polls_at_once; ++poll) {
+            if (!lane->vi().poll_frames(lane->handle(), ua::PolledBy::Program)) continue;
+            handle_news();
+            hope_.fulfilled();
+            return true;
+        }
+        if (polls == Hope::polls_at_once) hope_.disappointed();
+        if (progress_locked(true)) return true;
+    }
+    return false;
+}
+
 bool DeviceParts::progress() {
     bool moved;
     if (seldom_ones_.load(std::memory_order_relaxed) != 0) [[unlikely]]
         let_others_in();
-    {
+    if (sharing_.is_shared() && poll_in_hope()) [[unlikely]] {
+        moved = true;
+    } else {
         const base::BiasedGuard guard(lock_);
         moved = progress_inline(true);
     }
@@ -410,12 +457,14 @@ void DeviceParts::arm() {
 bool DeviceParts::serve() {
     bool as_owner;
     if (!lock_.try_lock(as_owner)) return true;
+    own_thread_speaks_ = true;
     constexpr int most_rounds = 256;
     bool moved = true;
     for (int i = 0; i < most_rounds && moved; ++i)
         moved = progress_locked(false);
     const bool unfinished = moved || !touched_.empty();
     if (!unfinished) look_again();
+    own_thread_speaks_ = false;
     lock_.unlock(as_owner);
     return unfinished;
 }
@@ -592,6 +641,10 @@ void Device::wake() {
 
 void Device::arm() {
     parts_->arm();
+}
+
+bool Device::is_told_by_own_thread() const noexcept {
+    return parts_->own_thread_speaks();
 }
 
 const Device::Limits& Device::limits() noexcept {

@@ -121,6 +121,9 @@ class Device {
     /// by the program would take the work back.
     void arm();
 
+    /// Inside Listener::done: not the program's thread tells it, but one of the layer's own.
+    [[nodiscard]] bool is_told_by_own_thread() const noexcept;
+
     // Limits, for the provider's attributes.
     struct Limits {
         std::size_t inject_bytes;  ///< largest order_inject

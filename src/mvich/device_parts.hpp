@@ -42,10 +42,14 @@ class DeviceParts final : public Registrar {
             device.seldom_ones_.fetch_add(1);
             as_owner_ = device.lock_.lock();
             device.seldom_ones_.fetch_sub(1);
+            device.own_thread_speaks_ = true;
         }
         SeldomGuard(const SeldomGuard&) = delete;
         SeldomGuard& operator=(const SeldomGuard&) = delete;
-        ~SeldomGuard() { device_.lock_.unlock(as_owner_); }
+        ~SeldomGuard() {
+            device_.own_thread_speaks_ = false;
+            device_.lock_.unlock(as_owner_);
+        }
 
       private:
         DeviceParts& device_;
@@ -80,6 +84,11 @@ class DeviceParts final : public Registrar {
     void carries(ViLane& lane, bool in_place);
     /// Something came; nothing is to be sent that was not before.
     void noticed() noexcept { events_ = true; }
+    /// A message has come in this round, nobody waits for another, and others want the core: what
+    /// comes next stays where it is until it is asked for, or until the next round.
+    [[nodiscard]] bool has_enough(const ReceiveQueue& receives) const noexcept {
+        return events_ && sharing_.is_shared() && receives.posted_count() == 0;
+    }
     /// The lane's conversation may have something to send.
     void touched(ViLane& lane) {
         events_ = true;
@@ -122,6 +131,8 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] bool has_unsent() const noexcept {
         return has_unsent_.load(std::memory_order_relaxed);
     }
+    /// Under the lock.
+    [[nodiscard]] bool own_thread_speaks() const noexcept { return own_thread_speaks_; }
     void note_broken() noexcept { any_broken_.store(true, std::memory_order_release); }
     /// Lanes that are closed. They are destroyed without the lock, by the connector's thread: the
     /// service thread, which may be the one that found their end, would wait for itself.
@@ -149,6 +160,8 @@ class DeviceParts final : public Registrar {
     [[gnu::always_inline]] void poll_lanes(bool by_program);
     void end_broken();
     void rest(std::uint32_t empty);
+    [[nodiscard]] ViLane* hoped_for() const noexcept;
+    [[nodiscard]] bool poll_in_hope();
     [[nodiscard]] bool others_want_core() noexcept;
     void take_nap(std::uint32_t empty);
     /// What one thread has moved another may be waiting for: the peer woke only one of them, and
@@ -182,11 +195,13 @@ class DeviceParts final : public Registrar {
     std::atomic<bool> any_broken_{false};
     std::atomic<std::uint32_t> seldom_ones_{0};  ///< threads that wait for the lock
     std::uint32_t rounds_before_end_ = 0;
-    bool events_ = false;  ///< since the last progress
+    bool own_thread_speaks_ = false;  ///< under the lock: it is not held by the program
+    bool events_ = false;             ///< since the last progress
     enum class Rest : std::uint8_t { Never, Yield, Sleep };
     Rest rest_ = Rest::Yield;
     std::atomic<std::uint32_t> empty_polls_{0};
     CoreSharing sharing_;
+    Hope hope_;
     std::atomic<std::uint32_t> naps_{0};   ///< in a row in which nothing came
     base::Counter tidings_;                ///< under the lock: a plain store on the hot path
     std::atomic<std::uint64_t> wakes_{0};  ///< by any thread

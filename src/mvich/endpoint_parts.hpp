@@ -50,6 +50,10 @@ class EndpointParts {
         }
         return find_slowly(peer);
     }
+    /// Null: there is none.
+    [[nodiscard]] const Conversation* known(Peer peer) const noexcept {
+        return peer < by_peer_.size() ? by_peer_[peer] : nullptr;
+    }
     [[nodiscard]] Conversation& reach(const HostPort& name);
     /// A peer may have got its number after it connected: receives from it must know that.
     void follow_book() {

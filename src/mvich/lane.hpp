@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -23,7 +24,8 @@ struct LaneAbilities {
     bool one_copy = false;  ///< in place: both ends reach straight into each other's memory
     bool rdma_read = false;
     bool rdma_write = false;
-    const na::PlaceAhead* next_frame = nullptr;  ///< na::QueuePair::next_frame
+    const na::PlaceAhead* next_frame = nullptr;       ///< na::QueuePair::next_frame
+    const std::atomic<bool>* peer_on_core = nullptr;  ///< na::QueuePair::peer_on_core
 };
 
 /// One RDMA; `token` is said when it is done.

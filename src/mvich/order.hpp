@@ -51,6 +51,7 @@ inline constexpr std::uint32_t order_has_data = 1;   ///< remote data travel wit
 inline constexpr std::uint32_t order_inject = 2;     ///< the buffers are free when the call returns
 inline constexpr std::uint32_t order_delivered = 4;  ///< done only when the peer has it
 inline constexpr std::uint32_t order_fence = 8;      ///< after all earlier orders to this peer
+inline constexpr std::uint32_t order_matched = 32;   ///< done only when a receive has taken it
 /// Of receives: a buffer for many messages. Messages of the space go into it one behind the other
 /// until fewer than `least_free` bytes are left.
 inline constexpr std::uint32_t order_multi_receive = 16;

@@ -34,6 +34,7 @@ ProtocolChoice choose_protocol(const ProtocolSettings& settings, const LaneAbili
                                const MessageShape& message) noexcept {
     const bool eager_possible = settings.forced ? *settings.forced == Protocol::Eager : true;
     if (eager_possible && message.bytes <= eager_limit(settings, lane)) {
+        if (message.to_be_matched) return {Protocol::R3, "the sender waits until it is received"};
         if (!message.peer_starves) return {Protocol::Eager, "it fits into a packet"};
         return {Protocol::R3, "the peer's vbufs hold messages that nobody asked for"};
     }

@@ -38,6 +38,8 @@ struct MessageShape {
     /// The peer's vbufs are full of messages that nobody asked for.
     bool peer_starves = false;
     bool in_stream = false;  ///< others to the same peer are under way
+    /// The sender waits until a receive has taken it, so it has to be asked for.
+    bool to_be_matched = false;
 };
 
 /// The largest message that is sent at once on a lane.

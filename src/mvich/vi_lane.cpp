@@ -70,6 +70,7 @@ void ViLane::carry(Conversation& conversation) {
                                     in_place ? vi_->longest_packet(handle_) : 0,
                                     device_.nic().device().attributes().max_transfer_bytes);
     abilities_.next_frame = vi_->next_frame(handle_);
+    abilities_.peer_on_core = &vi_->peer_on_core();
     std::uint32_t window = settings.first_window(in_place);
     // Inside a host nothing is posted: the window only bounds what may wait here unasked for.
     if (!in_place) window = post_receives(window);
@@ -228,7 +229,7 @@ void ViLane::completed(ua::Queue queue) {
 /// about is half done: its connection ends, nothing else.
 template <class Hear>
 inline bool ViLane::take(Hear hear) noexcept {
-    if (conversation_ == nullptr) [[unlikely]]
+    if (conversation_ == nullptr || device_.has_enough(conversation_->receives())) [[unlikely]]
         return false;
     Conversation::Arrival arrival;
     try {

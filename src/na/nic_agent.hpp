@@ -160,8 +160,10 @@ struct QueuePair {
     ka::EndpointAttributes local;
     ka::EndpointAttributes remote;  ///< valid while connected
     base::ViCounters* counters = nullptr;
-    /// The NIC agent's hint: the peer runs on this very core, so a poll that finds nothing should
-    /// give the core away.
+    /// The NIC agent's hint: the peer was last seen on this very core.
+    std::atomic<bool> peer_on_core{false};
+    /// The NIC agent's hint: the peer is on this core, or nothing has come for long, so a poll that
+    /// finds nothing should give the core away.
     std::atomic<bool> shares_core{false};
     /// A poll is a system call: a breath between two of them would only come late.
     std::atomic<bool> polls_kernel{false};

@@ -101,6 +101,10 @@ class VirtualInterface final : public na::EndpointOwner {
     [[nodiscard]] std::uint32_t longest_packet(std::uint64_t expected);
     /// na::QueuePair::next_frame; it may be looked at until the VI is destroyed.
     [[nodiscard]] const na::PlaceAhead* next_frame(std::uint64_t expected);
+    /// na::QueuePair::peer_on_core; the same.
+    [[nodiscard]] const std::atomic<bool>& peer_on_core() const noexcept {
+        return queues_->peer_on_core;
+    }
     /// na::Endpoint::reaches_peer_memory
     [[nodiscard]] bool reaches_peer_memory(std::uint64_t expected);
     /// Looks for arrivals and completions. True if anything happened.

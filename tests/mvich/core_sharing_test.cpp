@@ -71,5 +71,45 @@ TEST(CoreSharing, WhatSystemCallsTakeIsLearntWhereTheyAreSlow) {
     EXPECT_FALSE(sharing.is_late(least));
 }
 
+TEST(Hope, StaysWhileItIsMostlyFulfilled) {
+    Hope hope;
+    for (int round = 0; round < 1000; ++round) {
+        EXPECT_EQ(hope.polls(), Hope::most_polls);
+        if (round % 3 == 0)
+            hope.disappointed();
+        else
+            hope.fulfilled();
+    }
+}
+
+TEST(Hope, IsTriedOnlyNowAndThenAfterItWasInVainTooOften) {
+    Hope hope;
+    for (std::uint32_t i = 0; i < Hope::most_trust; ++i) {
+        EXPECT_EQ(hope.polls(), Hope::most_polls);
+        hope.disappointed();
+    }
+    std::uint32_t tries = 0;
+    for (std::uint32_t turn = 0; turn < 10 * Hope::turns_without; ++turn) {
+        if (hope.polls() == 0) continue;
+        ++tries;
+        hope.disappointed();
+    }
+    EXPECT_EQ(tries, 10U);
+}
+
+TEST(Hope, ReturnsWhenItIsFulfilledAgain) {
+    Hope hope;
+    for (std::uint32_t i = 0; i < 2 * Hope::most_trust; ++i)
+        hope.disappointed();
+    EXPECT_EQ(hope.polls(), 0U);
+    hope.fulfilled();
+    hope.fulfilled();
+    EXPECT_EQ(hope.polls(), Hope::most_polls);
+    hope.disappointed();
+    EXPECT_EQ(hope.polls(), Hope::most_polls);
+    hope.disappointed();
+    EXPECT_EQ(hope.polls(), 0U);
+}
+
 }  // namespace
 }  // namespace via::mvich

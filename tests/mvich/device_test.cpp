@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "base/counters.hpp"
 #include "mvich/place.hpp"
@@ -42,6 +44,60 @@ TEST_F(DeviceTest, MessagesOfAllSizesBetweenTwoEndpoints) {
             EXPECT_EQ(one.wait_for(Happened::Sent).status, Status::Ok);
         }
     }
+}
+
+TEST_F(DeviceTest, ASendThatIsToBeMatchedIsDoneWhenItIsReceived) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    const Peer to_one = two.book->insert(one.endpoint->name());
+    for (const std::size_t bytes : {0UL, 8UL, 5000UL, 1'000'000UL}) {
+        SCOPED_TRACE(bytes);
+        const auto sent = pattern(bytes, 5);
+        ASSERT_EQ(one.send(to_two, sent.data(), bytes, 1, order_matched), Posted::UnderWay);
+        ReceiveOrder look;
+        look.from = to_one;
+        look.tag = 1;
+        std::optional<Envelope> seen;
+        ASSERT_TRUE(
+            one.until([&] { return (seen = two.endpoint->peek(look, Peek::Look)).has_value(); }));
+        EXPECT_EQ(seen->length, bytes);
+        for (int i = 0; i < 1000; ++i)
+            device_->progress();
+        EXPECT_FALSE(one.notes.take(Happened::Sent)) << "nobody has received it yet";
+        std::vector<std::byte> received(bytes + 1);
+        ASSERT_EQ(two.receive(to_one, received.data(), received.size(), 1), Posted::UnderWay);
+        EXPECT_EQ(two.wait_for(Happened::Received).length, bytes);
+        EXPECT_EQ(one.wait_for(Happened::Sent).status, Status::Ok);
+        EXPECT_EQ(std::memcmp(received.data(), sent.data(), bytes), 0);
+    }
+}
+
+TEST_F(DeviceTest, AListenerCanTellWhetherTheProgramTellsIt) {
+    Place one(device_);
+    Place two(device_);
+    const Peer to_two = one.book->insert(two.endpoint->name());
+    const Peer to_one = two.book->insert(one.endpoint->name());
+    std::atomic<int> by_program{0};
+    std::atomic<int> by_own_thread{0};
+    two.notes.also = [&](const Completion&) {
+        ++(device_->is_told_by_own_thread() ? by_own_thread : by_program);
+    };
+    const std::uint64_t word = 7;
+    std::uint64_t received = 0;
+    ASSERT_EQ(two.receive(to_one, &received, sizeof received, 1), Posted::UnderWay);
+    ASSERT_NE(one.send(to_two, &word, sizeof word, 1), Posted::Again);
+    two.wait_for(Happened::Received);
+    EXPECT_EQ(by_program.load(), 1);
+    // From now on the program makes no progress: the service thread does.
+    ASSERT_EQ(two.receive(to_one, &received, sizeof received, 2), Posted::UnderWay);
+    device_->arm();
+    ASSERT_NE(one.send(to_two, &word, sizeof word, 2), Posted::Again);
+    const base::Deadline deadline = base::Deadline::after(patience);
+    while (two.notes.count() == 0 && !deadline.expired())
+        std::this_thread::yield();
+    EXPECT_EQ(by_own_thread.load(), 1);
+    EXPECT_EQ(by_program.load(), 1);
 }
 
 TEST_F(DeviceTest, AnEndpointSpeaksToItself) {

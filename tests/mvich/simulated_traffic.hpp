@@ -56,6 +56,7 @@ class Traffic {
         bool silent = false;  ///< nothing is heard of it
         bool fenced = false;
         bool delivered = false;
+        bool matched = false;
         bool claimed = false;  ///< for claimed_receive(): not posted yet
         int ended = 0;
         Status status = Status::Ok;
@@ -178,6 +179,8 @@ class Traffic {
     void end_once(Order& order, Status status);
     void heard(std::size_t end, const Completion& completion);
     [[nodiscard]] bool is_there(std::size_t end, std::size_t message);
+    /// Has it come, and nobody has asked for it?
+    [[nodiscard]] bool waits_at(std::size_t end, std::size_t message);
     void heard_of_receive(std::size_t end, Order& order, const Completion& completion);
     void cancel_receives();
     void check();

@@ -58,10 +58,17 @@ void Traffic::heard(std::size_t end, const Completion& completion) {
     if (order.kind == Kind::Send && order.delivered) {
         ASSERT_TRUE(is_there(1 - end, order.message)) << "not delivered";
     }
+    if (order.kind == Kind::Send && order.matched) {
+        ASSERT_FALSE(waits_at(1 - end, order.message)) << "nobody has asked for it yet";
+    }
 }
 
 bool Traffic::is_there(std::size_t end, std::size_t message) {
-    bool waits = programs_[end].consumed.contains(message);
+    return programs_[end].consumed.contains(message) || waits_at(end, message);
+}
+
+bool Traffic::waits_at(std::size_t end, std::size_t message) {
+    bool waits = false;
     pair_.ends[end].receives.visit_unexpected_of(
         *pair_.ends[end].conversation,
         [&](UnexpectedMessage& each) { waits = waits || each.data == message; });

@@ -29,6 +29,8 @@ void Traffic::send(std::size_t end) {
     order.delivered = one_in(5);
     order.silent = order.injected && !order.delivered;
     order.fenced = may_fence() && one_in(12);
+    order.matched = !order.injected && one_in(6);
+    if (order.matched) ordered.flags |= order_matched;
     if (order.injected) ordered.flags |= order_inject;
     if (order.delivered) ordered.flags |= order_delivered;
     if (order.fenced) ordered.flags |= order_fence;

@@ -101,6 +101,7 @@ base::Result<void> ShmEndpoint::attach(ka::Established&& established, const Geom
     shows_plainly_ = queues_.sink != nullptr && !queues_.acknowledged();
     gathers_ = !queues_.acknowledged();
     queues_.shares_core.store(false, std::memory_order_relaxed);
+    queues_.peer_on_core.store(false, std::memory_order_relaxed);
     queues_.next_frame = &writer_->next_frame();
 
     outbox_ = false;

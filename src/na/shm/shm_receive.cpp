@@ -274,9 +274,9 @@ bool ShmEndpoint::idle() {
     const auto here = static_cast<std::uint32_t>(sched_getcpu()) + 1;
     auto& mine = writer_->control().producer.cpu;
     if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
-    const bool shared = idle_polls_ >= long_idle ||
-                        reader_->control().producer.cpu.load(std::memory_order_relaxed) == here;
-    queues_.shares_core.store(shared, std::memory_order_relaxed);
+    const bool on_core = reader_->control().producer.cpu.load(std::memory_order_relaxed) == here;
+    queues_.peer_on_core.store(on_core, std::memory_order_relaxed);
+    queues_.shares_core.store(on_core || idle_polls_ >= long_idle, std::memory_order_relaxed);
 
     const auto set = [](auto value) { return value != 0; };
     const bool closed = base::load_then_order(reader_->control().producer.state, set) !=
