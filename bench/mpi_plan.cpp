@@ -26,7 +26,12 @@ class Ways {
     explicit Ways(const MpiContestants& with)
         : with_(with),
           via(with.open_mpi.over("Open MPI over via", via_words(), in_host({}))
+                  .without(with.no_component)
                   .without(with.missing)),
+          fabric(with.open_mpi
+                     .over("Open MPI over libfabric's via", via_words(tool::MpiTransport::Fabric),
+                           in_host({}))
+                     .without(with.missing)),
           vader(with.open_mpi.over("Open MPI over vader",
                                    words({"pml", "ob1", "btl", "vader,self"}), run)),
           vader_yielding(with.open_mpi.over(
@@ -40,6 +45,7 @@ class Ways {
     /// Ours with further settings.
     [[nodiscard]] Mpi with_setting(const std::string& setting) const {
         return with_.open_mpi.over("Open MPI over via", via_words(), in_host({setting}))
+            .without(with_.no_component)
             .without(with_.missing);
     }
     [[nodiscard]] Mpi between_hosts(const lab::Lab* lab, unsigned links) const {
@@ -47,7 +53,9 @@ class Ways {
         settings.push_back(links == 1 ? "VIA_NET_INTERFACES=link0"
                                       : "VIA_NET_INTERFACES=link0,link1");
         return mpi_between_hosts(with_.open_mpi, "Open MPI over via", lab, with_.via,
-                                 tool::mpi_transport_words(tool::MpiTransport::Via), settings)
+                                 tool::mpi_transport_words(launch(tool::MpiTransport::Via)),
+                                 settings)
+            .without(with_.no_component)
             .without(with_.missing)
             .without(with_.no_labs);
     }
@@ -68,8 +76,16 @@ class Ways {
             all.insert(all.end(), {"--mca", parameters[index], parameters[index + 1]});
         return all;
     }
-    static std::vector<std::string> via_words() {
-        std::vector<std::string> all = tool::mpi_transport_words(tool::MpiTransport::Via);
+    [[nodiscard]] tool::MpiLaunch launch(tool::MpiTransport transport) const {
+        tool::MpiLaunch wanted;
+        wanted.transport = transport;
+        wanted.component_path = with_.components;
+        wanted.provider_folder = with_.provider;
+        return wanted;
+    }
+    [[nodiscard]] std::vector<std::string> via_words(
+        tool::MpiTransport transport = tool::MpiTransport::Via) const {
+        std::vector<std::string> all = tool::mpi_transport_words(launch(transport));
         all.emplace_back("--oversubscribe");
         return all;
     }
@@ -87,6 +103,7 @@ class Ways {
 
   public:
     const Mpi via;
+    const Mpi fabric;
     const Mpi vader;
     const Mpi vader_yielding;
     const Mpi ucx;
@@ -112,11 +129,15 @@ class MpiRows {
         builder_.row(std::move(row));
     }
     static Row law(std::string name, std::string title, Relation relation, double must) {
+        Row row = information(std::move(name), std::move(title));
+        row.relation = relation;
+        row.must = must;
+        return row;
+    }
+    static Row information(std::string name, std::string title) {
         Row row;
         row.name = std::move(name);
         row.title = std::move(title);
-        row.relation = relation;
-        row.must = must;
         return row;
     }
     /// Of what others offer inside a host.
@@ -160,6 +181,11 @@ void MpiRows::add_messages() {
             ways_.via.stream(bytes), best(stream(bytes)));
     add(law("rate-8", "8 B message rate ÷ the best of them", Relation::AtLeast, 1.0),
         ways_.via.message_rate(8), best([](const Mpi& mpi) { return mpi.message_rate(8); }));
+    // Programs that come by libfabric instead: other MPIs, or another Open MPI.
+    add(information("latency-8-ofi", "8 B latency by libfabric ÷ the best of them"),
+        ways_.fabric.latency(8), best(latency(8)));
+    add(information("rate-8-ofi", "8 B message rate by libfabric ÷ the best of them"),
+        ways_.fabric.message_rate(8), best([](const Mpi& mpi) { return mpi.message_rate(8); }));
 }
 
 void MpiRows::add_collectives() {
@@ -173,11 +199,8 @@ void MpiRows::add_collectives() {
 void MpiRows::add_shared_cores() {
     add(law("one-core", "both ranks on one core: 8 B latency ÷ vader there", Relation::AtMost, 0.1),
         ways_.via.one_core_latency(8), ways_.vader.one_core_latency(8));
-    Row yielding;
-    yielding.name = "one-core-yield";
-    yielding.title = "the same ÷ vader with mpi_yield_when_idle";
-    add(std::move(yielding), ways_.via.one_core_latency(8),
-        ways_.vader_yielding.one_core_latency(8));
+    add(information("one-core-yield", "the same ÷ vader with mpi_yield_when_idle"),
+        ways_.via.one_core_latency(8), ways_.vader_yielding.one_core_latency(8));
     add(law("allreduce-4-ranks",
             "4 ranks on 2 cores: 8 B allreduce ÷ the best of Open MPI and MPICH", Relation::AtMost,
             0.8),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rows of MPI programs over the provider: the same binary by each way to the other rank.
+// The rows of MPI programs over Viaduct: the same binary by each way to the other rank.
 #pragma once
 
 #include <string>
@@ -16,10 +16,12 @@ struct MpiContestants {
     Mpi mpich;
     std::string via;           ///< the program
     std::string folder;        ///< with fabric_ranks and viad
+    std::string components;    ///< where Open MPI looks for components, ours among them
     std::string provider;      ///< the folder of libvia-fi.so
     std::string agent_socket;  ///< keeps these runs away from any agent the user has
     bare::CorePair cores;
-    std::string missing;  ///< why there is no provider; empty if there is
+    std::string no_component;  ///< why there is no component; empty if there is
+    std::string missing;       ///< why there is no provider; empty if there is
     const NetLabs* labs = nullptr;
     std::string no_labs;  ///< why the labs are not up; empty if they are
 };

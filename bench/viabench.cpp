@@ -22,6 +22,8 @@
 #include "scenes.hpp"
 #include "shm_plan.hpp"
 #include "sim_plan.hpp"
+#include "via/child_program.hpp"
+#include "via/own_libraries.hpp"
 #include "via/report_page.hpp"
 #include "via/supervisor.hpp"
 #include "via/text_table.hpp"
@@ -173,13 +175,18 @@ int measure(const Options& options) {
     const NetContestants hosts{contestants.via, between_hosts, cores.value(),
                                labs ? &*labs : nullptr, labs ? std::string() : no_labs};
     add_net_rows(builder, hosts);
+    const auto components =
+        options.list ? base::Result<std::string>(base::Code::NotFound, "not looked for")
+                     : tool::find_component_path(tool::child::find_program("mpirun.openmpi"));
     const MpiContestants mpis{contestants.mpis[0],
                               contestants.mpis[1],
                               via_path,
                               folder,
+                              components ? components.value() : std::string(),
                               provider_folder(folder),
                               agent_socket,
                               cores.value(),
+                              components ? std::string() : components.error().sentence,
                               no_provider(folder),
                               labs ? &*labs : nullptr,
                               labs ? std::string() : no_labs};

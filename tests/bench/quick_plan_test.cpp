@@ -49,8 +49,10 @@ class QuickPlan : public testing::Test {
                          "/nowhere/via",
                          "/nowhere",
                          "/nowhere",
+                         "/nowhere",
                          "@nobody",
                          cores_,
+                         "",
                          "",
                          nullptr,
                          "no labs"};

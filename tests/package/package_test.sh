@@ -150,7 +150,7 @@ nothing_left() {
     files_of_root "$@" >"$roots/after"
     diff -U 0 --label before --label after "$roots/before" "$roots/after" ||
         fail "the files are not those from before"
-    if chroot "$root" dpkg-query -W 2>/dev/null | grep -E '^(libvi|viaduct|python3-viaduct)'; then
+    if chroot "$root" dpkg-query -W 2>/dev/null | grep -E '^(libvi|openmpi-via|viaduct|python3-viaduct)'; then
         fail "dpkg still knows the packages"
     fi
     [[ -z $(ls "$root/dev/shm") ]] || fail "left in /dev/shm: $(ls "$root/dev/shm")"
@@ -186,7 +186,7 @@ end_root
 
 begin_root tools "${tools[@]}"
 files_of_root >"$roots/before"
-all=(libvipl1 libvipl-dev libvia-fi viaduct-utils python3-viaduct viaduct-doc)
+all=(libvipl1 libvipl-dev libvia-fi openmpi-via viaduct-utils python3-viaduct viaduct-doc)
 step "a Debian with compilers and Open MPI: all packages"
 install_packages "${all[@]}"
 use_tool
@@ -222,6 +222,8 @@ step "an Open MPI program"
 cp "$source"/tests/mpi/{point_to_point.c,check.h} "$root/home/stranger"
 stranger mpicc point_to_point.c -o point_to_point
 says "point_to_point: good" via run -n 2 ./point_to_point
+says "pml/via" via run -n 2 ./point_to_point
+says "point_to_point: good" via run -n 2 --over ofi ./point_to_point
 
 step "and without them"
 no_process_left

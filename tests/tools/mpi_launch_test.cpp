@@ -11,6 +11,7 @@ namespace {
 MpiLaunch usual() {
     MpiLaunch launch;
     launch.launcher = "/usr/bin/mpirun";
+    launch.component_path = "/usr/lib/openmpi:/opt/via/lib/openmpi";
     launch.provider_folder = "/opt/via/lib";
     launch.agent_program = "/opt/via/bin/viad";
     launch.ranks = 2;
@@ -24,8 +25,34 @@ bool holds(const MpiCommand& command, std::vector<std::string> words) {
     return std::search(all.begin(), all.end(), words.begin(), words.end()) != all.end();
 }
 
-TEST(MpiLaunch, ChoosesTheProviderForMessagesAndWindows) {
+TEST(MpiLaunch, ChoosesTheComponentForMessagesAndTheProviderForWindows) {
     const MpiCommand command = mpi_command(usual());
+    EXPECT_TRUE(holds(command, {"--mca", "mca_base_component_path",
+                                "/usr/lib/openmpi:/opt/via/lib/openmpi", "--mca", "pml", "via"}));
+    EXPECT_TRUE(holds(command, {"--mca", "osc", "rdma,sm"}));
+    EXPECT_TRUE(holds(command, {"--mca", "btl", "self,ofi"}));
+    EXPECT_TRUE(holds(command, {"-x", "FI_PROVIDER_PATH"}));
+    EXPECT_TRUE(holds(command, {"-x", "VIA_AGENT_PROGRAM"}));
+    EXPECT_NE(mpi_launch_summary(usual()).find("pml/via"), std::string::npos);
+}
+
+TEST(MpiLaunch, WithoutAProviderTheComponentHasTheWindowsToo) {
+    MpiLaunch launch = usual();
+    launch.provider_folder.clear();
+    const MpiCommand command = mpi_command(launch);
+    EXPECT_TRUE(holds(command, {"--mca", "pml", "via"}));
+    EXPECT_TRUE(holds(command, {"--mca", "osc", "pt2pt,sm"}));
+    EXPECT_FALSE(holds(command, {"-x", "FI_PROVIDER_PATH"}));
+    EXPECT_NE(mpi_launch_summary(launch).find("windows too"), std::string::npos);
+}
+
+TEST(MpiLaunch, ByLibfabricTheProviderHasMessagesAndWindows) {
+    MpiLaunch launch = usual();
+    launch.transport = MpiTransport::Fabric;
+    launch.no_component = "there is no component";
+    EXPECT_NE(mpi_launch_summary(launch).find("since there is no component"), std::string::npos);
+    const MpiCommand command = mpi_command(launch);
+    EXPECT_FALSE(holds(command, {"mca_base_component_path"}));
     EXPECT_EQ(command.arguments.front(), "/usr/bin/mpirun");
     EXPECT_TRUE(holds(command, {"--mca", "pml", "cm"}));
     EXPECT_TRUE(holds(command, {"--mca", "mtl", "ofi"}));
@@ -64,6 +91,15 @@ TEST(MpiLaunch, RootMayRunItAndSettingsAreHandedOnOnce) {
     EXPECT_EQ(std::count(command.arguments.begin(), command.arguments.end(), "FI_PROVIDER"), 1);
     EXPECT_TRUE(holds(command, {"--mca", "coll", "^hcoll"}));
     EXPECT_TRUE(holds(command, {"--mca", "mpi_show_handle_leaks", "1"}));
+}
+
+TEST(MpiLaunch, WhatTheUserSetsIsNotSetByUs) {
+    MpiLaunch launch = usual();
+    launch.more_settings = {"osc=pt2pt,sm"};
+    const MpiCommand command = mpi_command(launch);
+    EXPECT_TRUE(holds(command, {"--mca", "osc", "pt2pt,sm"}));
+    EXPECT_EQ(std::count(command.arguments.begin(), command.arguments.end(), "osc"), 1);
+    EXPECT_TRUE(holds(command, {"--mca", "btl", "self,ofi"}));
 }
 
 TEST(MpiLaunch, HostsOfALabGetTheirShareOfTheRanks) {

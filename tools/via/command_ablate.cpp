@@ -18,8 +18,8 @@
 #include "command.hpp"
 #include "lab/lab.hpp"
 #include "lab/quantities.hpp"
+#include "own_libraries.hpp"
 #include "probes.hpp"
-#include "provider_folder.hpp"
 #include "text_table.hpp"
 
 namespace via::tool {

@@ -20,7 +20,7 @@
 #include "lab/lab.hpp"
 #include "lab/names.hpp"
 #include "mpi_launch.hpp"
-#include "provider_folder.hpp"
+#include "own_libraries.hpp"
 #include "supervisor.hpp"
 
 namespace via::tool {
@@ -67,9 +67,29 @@ Result<std::string> find_launcher() {
 
 Result<MpiTransport> transport_of(const std::string& name) {
     if (name == "via") return MpiTransport::Via;
+    if (name == "ofi") return MpiTransport::Fabric;
     if (name == "vader") return MpiTransport::SharedMemory;
     if (name == "tcp") return MpiTransport::Tcp;
-    return {Code::InvalidArgument, fmt::format("--over {}: it is via, vader or tcp", name)};
+    return {Code::InvalidArgument, fmt::format("--over {}: it is via, ofi, vader or tcp", name)};
+}
+
+/// The component for messages and the provider for windows; without a component the provider for
+/// both.
+Result<void> find_parts(MpiLaunch& launch) {
+    auto folder = find_provider_folder();
+    if (launch.transport == MpiTransport::Via) {
+        auto components = find_component_path(launch.launcher);
+        if (components) {
+            launch.component_path = std::move(components).value();
+            if (folder) launch.provider_folder = std::move(folder).value();
+            return {};
+        }
+        launch.transport = MpiTransport::Fabric;
+        launch.no_component = components.error().sentence;
+    }
+    if (!folder) return std::move(folder).error();
+    launch.provider_folder = std::move(folder).value();
+    return {};
 }
 
 /// The one that is up, with what is set for its links; else one that goes with the object.
@@ -113,10 +133,8 @@ Result<MpiLaunch> plan_launch(const RunOptions& options) {
     auto launcher = find_launcher();
     if (!launcher) return std::move(launcher).error();
     launch.launcher = std::move(launcher).value();
-    if (launch.transport == MpiTransport::Via) {
-        auto folder = find_provider_folder();
-        if (!folder) return std::move(folder).error();
-        launch.provider_folder = std::move(folder).value();
+    if (is_viaduct(launch.transport)) {
+        if (auto found = find_parts(launch); !found) return std::move(found).error();
         const std::string agent = child::own_folder() + "/viad";
         if (::getenv("VIA_AGENT_PROGRAM") == nullptr && ::access(agent.c_str(), X_OK) == 0)
             launch.agent_program = agent;
@@ -252,8 +270,10 @@ void add_run_command(CLI::App& app, int& status) {
         ->check(CLI::Range(2U, lab::most_hosts))
         ->needs(lab);
     command
-        ->add_option("--over", options->over,
-                     "What carries the messages: via, or for comparison vader or tcp")
+        ->add_option(
+            "--over", options->over,
+            "What carries the messages: via, via by libfabric (ofi), or for comparison vader "
+            "or tcp")
         ->capture_default_str();
     command->add_option("--mca", options->settings, "A parameter of Open MPI, NAME=VALUE")
         ->allow_extra_args(false);

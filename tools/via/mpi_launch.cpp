@@ -9,22 +9,36 @@ namespace via::tool {
 
 namespace {
 
+/// "name=value", or a name alone, which is true.
+std::pair<std::string, std::string> parameter_of(const std::string& setting) {
+    const auto middle = setting.find('=');
+    if (middle == std::string::npos) return {setting, "1"};
+    return {setting.substr(0, middle), setting.substr(middle + 1)};
+}
+
 /// The words of mpirun, in the order in which they are said.
 class Words {
   public:
-    explicit Words(std::vector<std::string>& words) : words_(words) {}
+    /// Of parameters that the user sets ours are left out: mpirun takes none twice.
+    explicit Words(std::vector<std::string>& words, const std::vector<std::string>& of_user = {})
+        : words_(words) {
+        for (const std::string& setting : of_user)
+            of_user_.push_back(parameter_of(setting).first);
+    }
     void add(std::string word) { words_.push_back(std::move(word)); }
     void option(std::string name, std::string value) {
         add(std::move(name));
         add(std::move(value));
     }
     void parameter(std::string name, std::string value) {
+        if (std::find(of_user_.begin(), of_user_.end(), name) != of_user_.end()) return;
         add("--mca");
         option(std::move(name), std::move(value));
     }
 
   private:
     std::vector<std::string>& words_;
+    std::vector<std::string> of_user_;
 };
 
 std::string device_list(unsigned links) {
@@ -47,15 +61,29 @@ std::string lab_hosts(const MpiLaunch& launch) {
     return list;
 }
 
-void add_transport(Words& words, MpiTransport transport) {
-    switch (transport) {
+/// Windows: osc/rdma on the provider; osc/sm alone has windows of shared memory.
+void add_windows(Words& words) {
+    words.parameter("osc", "rdma,sm");
+    words.parameter("btl", "self,ofi");
+}
+
+void add_transport(Words& words, const MpiLaunch& launch) {
+    switch (launch.transport) {
         case MpiTransport::Via:
+            words.parameter("mca_base_component_path", launch.component_path);
+            words.parameter("pml", "via");
+            if (!launch.provider_folder.empty()) {
+                add_windows(words);
+            } else {
+                words.parameter("osc", "pt2pt,sm");
+                words.parameter("btl", "self");
+            }
+            break;
+        case MpiTransport::Fabric:
             words.parameter("pml", "cm");
             words.parameter("mtl", "ofi");
             words.parameter("mtl_ofi_provider_include", "via");
-            // Windows: osc/rdma on the provider; osc/sm alone has windows of shared memory.
-            words.parameter("osc", "rdma,sm");
-            words.parameter("btl", "self,ofi");
+            add_windows(words);
             break;
         case MpiTransport::SharedMemory:
             words.parameter("pml", "ob1");
@@ -86,10 +114,10 @@ void add_lab(Words& words, const MpiLaunch& launch) {
 
 }  // namespace
 
-std::vector<std::string> mpi_transport_words(MpiTransport transport) {
+std::vector<std::string> mpi_transport_words(const MpiLaunch& launch) {
     std::vector<std::string> words;
     Words to(words);
-    add_transport(to, transport);
+    add_transport(to, launch);
     return words;
 }
 
@@ -100,9 +128,11 @@ MpiCommand mpi_command(const MpiLaunch& launch) {
         passed_on.push_back(name);
         command.environment.emplace_back(std::move(name), std::move(value));
     };
-    if (launch.transport == MpiTransport::Via) {
-        set("FI_PROVIDER", "via");
-        set("FI_PROVIDER_PATH", launch.provider_folder);
+    if (is_viaduct(launch.transport)) {
+        if (!launch.provider_folder.empty()) {
+            set("FI_PROVIDER", "via");
+            set("FI_PROVIDER_PATH", launch.provider_folder);
+        }
         if (!launch.agent_program.empty()) set("VIA_AGENT_PROGRAM", launch.agent_program);
         if (launch.lab && launch.lab->fewer_links_than_there)
             set("VIA_NET_INTERFACES", device_list(launch.lab->links));
@@ -111,7 +141,7 @@ MpiCommand mpi_command(const MpiLaunch& launch) {
         if (std::find(passed_on.begin(), passed_on.end(), name) == passed_on.end())
             passed_on.push_back(name);
 
-    Words words(command.arguments);
+    Words words(command.arguments, launch.more_settings);
     words.add(launch.launcher);
     if (launch.root) words.add("--allow-run-as-root");
     if (launch.ranks) words.option("-n", std::to_string(*launch.ranks));
@@ -122,12 +152,11 @@ MpiCommand mpi_command(const MpiLaunch& launch) {
     } else if (launch.ranks.value_or(1) > launch.cores) {
         words.add("--oversubscribe");
     }
-    add_transport(words, launch.transport);
+    add_transport(words, launch);
     for (const std::string& setting : launch.more_settings) {
-        const auto middle = setting.find('=');
-        words.parameter(setting.substr(0, middle), middle == std::string::npos
-                                                       ? std::string("1")
-                                                       : setting.substr(middle + 1));
+        auto [name, value] = parameter_of(setting);
+        words.add("--mca");
+        words.option(std::move(name), std::move(value));
     }
     for (const std::string& name : passed_on)
         words.option("-x", name);
@@ -175,9 +204,17 @@ std::string mpi_launch_summary(const MpiLaunch& launch) {
         text += " on " + launch.hosts;
     switch (launch.transport) {
         case MpiTransport::Via:
+            text += fmt::format("; messages go by Viaduct's component of Open MPI (pml/via{})",
+                                launch.provider_folder.empty()
+                                    ? ", windows too"
+                                    : "), windows by libfabric's provider via (" +
+                                          launch.provider_folder + "/libvia-fi.so");
+            break;
+        case MpiTransport::Fabric:
             text += fmt::format(
                 "; messages and windows go by libfabric's provider via ({}/libvia-fi.so)",
                 launch.provider_folder);
+            if (!launch.no_component.empty()) text += ", since " + launch.no_component;
             break;
         case MpiTransport::SharedMemory:
             text += "; messages go by Open MPI's own shared memory, not by Viaduct";

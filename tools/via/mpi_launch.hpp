@@ -14,15 +14,22 @@ namespace via::tool {
 
 /// What carries the messages between ranks.
 enum class MpiTransport {
-    Via,           ///< libfabric's provider via
+    Via,           ///< our component for Open MPI; windows by the provider
+    Fabric,        ///< libfabric's provider via for all
     SharedMemory,  ///< Open MPI's own, for comparison: vader
     Tcp,           ///< Open MPI's own, for comparison: btl/tcp
 };
 
+[[nodiscard]] constexpr bool is_viaduct(MpiTransport transport) noexcept {
+    return transport == MpiTransport::Via || transport == MpiTransport::Fabric;
+}
+
 struct MpiLaunch {
     std::string launcher;  ///< mpirun of Open MPI
     MpiTransport transport = MpiTransport::Via;
-    std::string provider_folder;  ///< Via: where libvia-fi.so lies
+    std::string component_path;   ///< Via: where Open MPI looks for components
+    std::string no_component;     ///< Fabric: why, if Via was wanted
+    std::string provider_folder;  ///< Via, Fabric: where libvia-fi.so lies; Via may do without
     std::string agent_program;    ///< viad; empty: the ranks find one themselves
     std::optional<unsigned> ranks;
     std::string hosts;  ///< as mpirun takes them: "one:2,two:2"; empty: this host
@@ -50,8 +57,8 @@ struct MpiCommand {
 
 [[nodiscard]] MpiCommand mpi_command(const MpiLaunch& launch);
 
-/// The arguments of mpirun that choose it.
-[[nodiscard]] std::vector<std::string> mpi_transport_words(MpiTransport transport);
+/// The arguments of mpirun that choose its transport.
+[[nodiscard]] std::vector<std::string> mpi_transport_words(const MpiLaunch& launch);
 
 /// As one would type it into a shell.
 [[nodiscard]] std::string shell_text(const MpiCommand& command);
