@@ -122,14 +122,21 @@ int via_pml_imrecv(void* buffer, size_t count, ompi_datatype_t* datatype, ompi_m
     Module& module = Module::get();
     Request& request = request_of(message, {buffer, count, datatype});
     *handle = &request.super;
-    return post_receive(module, request, true);
+    const int posted = post_receive(module, request, true);
+    if (posted != OMPI_SUCCESS) {
+        module.requests().give_back(request);
+        *handle = MPI_REQUEST_NULL;
+    }
+    return posted;
 }
 
 int via_pml_mrecv(void* buffer, size_t count, ompi_datatype_t* datatype, ompi_message_t** message,
                   ompi_status_public_t* status) {
     Module& module = Module::get();
     Request& request = request_of(message, {buffer, count, datatype});
-    if (const int posted = post_receive(module, request, true); posted != OMPI_SUCCESS)
+    if (const int posted = post_receive(module, request, true); posted != OMPI_SUCCESS) {
+        module.requests().give_back(request);
         return posted;
+    }
     return wait_and_free(module, request, status);
 }

@@ -33,6 +33,18 @@ Request* make(Module& module, const Layout& layout, const Pattern& pattern,
     return request;
 }
 
+[[gnu::always_inline]] inline int post_piece(Module& module, Request& request, void* begin,
+                                             std::size_t bytes, const Pattern& pattern) {
+    const iovec piece{begin, bytes};
+    const Posted posted = module.endpoint().receive(
+        {.from = pattern.from,
+         .tag = pattern.word,
+         .ignore = pattern.ignore,
+         .pieces = {&piece, 1},
+         .cookie = {&request, static_cast<std::uint64_t>(Context::Request)}});
+    return posted == Posted::UnderWay ? OMPI_SUCCESS : OMPI_ERROR;
+}
+
 }  // namespace
 
 int post_receive(Module& module, Request& request, bool claimed) {
@@ -114,14 +126,24 @@ int via_pml_recv(void* buffer, size_t count, ompi_datatype_t* datatype, int from
 int via_pml_irecv(void* buffer, size_t count, ompi_datatype_t* datatype, int from, int tag,
                   ompi_communicator_t* comm, ompi_request_t** handle) {
     Module& module = Module::get();
+    const Layout layout{buffer, count, datatype};
     Peer peer;
     if (!find_source(module, *comm, from, peer)) return OMPI_ERR_UNREACH;
-    Request* const request =
-        make(module, {buffer, count, datatype}, Pattern(peer, *comm, tag), *comm, false);
-    if (request == nullptr) [[unlikely]]
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    const Pattern pattern(peer, *comm, tag);
+    int posted;
+    Request* request;
+    if (layout.is_one_piece()) [[likely]] {
+        // Nothing of it is needed again.
+        request = module.requests().take(Request::Kind::Receive, *comm, false);
+        if (request == nullptr) [[unlikely]]
+            return OMPI_ERR_OUT_OF_RESOURCE;
+        posted = post_piece(module, *request, layout.begin(), layout.bytes(), pattern);
+    } else {
+        request = make(module, layout, pattern, *comm, false);
+        if (request == nullptr) return OMPI_ERR_OUT_OF_RESOURCE;
+        posted = post_receive(module, *request, false);
+    }
     *handle = &request->super;
-    const int posted = post_receive(module, *request, false);
     if (posted != OMPI_SUCCESS) [[unlikely]] {
         module.requests().give_back(*request);
         *handle = MPI_REQUEST_NULL;

@@ -45,8 +45,24 @@ struct Request {
 OBJ_CLASS_DECLARATION(Request);
 
 /// MPI's word for what became of an order.
-[[nodiscard]] int error_of(mvich::Status status) noexcept;
-void fill(ompi_status_public_t& status, const mvich::Completion& completion) noexcept;
+[[nodiscard]] inline int error_of(mvich::Status status) noexcept {
+    switch (status) {
+        case mvich::Status::Ok:
+        case mvich::Status::Cancelled:
+            return MPI_SUCCESS;
+        case mvich::Status::Truncated:
+            return MPI_ERR_TRUNCATE;
+        default:
+            return MPI_ERR_OTHER;
+    }
+}
+
+inline void fill(ompi_status_public_t& status, const mvich::Completion& completion) noexcept {
+    status.MPI_SOURCE = static_cast<int>(completion.data);
+    status.MPI_TAG = tag_of(completion.tag);
+    status._ucount = completion.length;
+    status._cancelled = completion.status == mvich::Status::Cancelled;
+}
 
 class RequestPool {
   public:
@@ -56,8 +72,9 @@ class RequestPool {
     RequestPool& operator=(const RequestPool&) = delete;
 
     /// Null: no memory.
-    [[nodiscard]] Request* take(Request::Kind kind, ompi_communicator_t& comm, bool persistent);
-    void give_back(Request& request) noexcept;
+    [[nodiscard]] inline Request* take(Request::Kind kind, ompi_communicator_t& comm,
+                                       bool persistent);
+    inline void give_back(Request& request) noexcept;
 
   private:
     opal_free_list_t list_;
@@ -67,9 +84,58 @@ class RequestPool {
 void hold_datatype(Request& request) noexcept;
 /// Persistent, and about to be posted.
 void reactivate(Request& request) noexcept;
+/// Ends the packed copy that it has.
+void settle_packed(Request& request, std::size_t received) noexcept;
+
+inline Request* RequestPool::take(Request::Kind kind, ompi_communicator_t& comm, bool persistent) {
+    auto* const request = reinterpret_cast<Request*>(opal_free_list_get(&list_));
+    if (request == nullptr) return nullptr;
+    OMPI_REQUEST_INIT(&request->super, persistent);
+    if (!persistent) request->super.req_state = OMPI_REQUEST_ACTIVE;
+    request->super.req_status.MPI_ERROR = MPI_SUCCESS;
+    request->super.req_status._cancelled = 0;
+    request->super.req_mpi_object.comm = &comm;
+    if (!OMPI_COMM_IS_INTRINSIC(&comm)) OBJ_RETAIN(&comm);
+    request->kind = kind;
+    request->state = persistent ? 0 : request_posted;
+    return request;
+}
+
+inline void RequestPool::give_back(Request& request) noexcept {
+    OMPI_REQUEST_FINI(&request.super);
+    ompi_communicator_t* comm = request.super.req_mpi_object.comm;
+    if (!OMPI_COMM_IS_INTRINSIC(comm)) OBJ_RELEASE(comm);
+    if (request.holds_datatype) [[unlikely]] {
+        OBJ_RELEASE(request.layout.datatype);
+        request.holds_datatype = false;
+    }
+    opal_free_list_return(&list_, &request.super.super);
+}
+
 /// What Listener::done does without touching anybody else: status, and unpacking.
-void settle(Request& request, const mvich::Completion& completion) noexcept;
+inline void settle(Request& request, const mvich::Completion& completion) noexcept {
+    ompi_status_public_t& status = request.super.req_status;
+    status.MPI_ERROR = error_of(completion.status);
+    if (request.kind == Request::Kind::Receive)
+        fill(status, completion);
+    else
+        status._cancelled = completion.status == mvich::Status::Cancelled;
+    if (request.packed != nullptr) [[unlikely]]
+        settle_packed(request, completion.length);
+}
+
 /// Tells Open MPI, which may then call us.
-void finish(RequestPool& pool, Request& request) noexcept;
+inline void finish(RequestPool& pool, Request& request) noexcept {
+    bool completes = true;
+    if (const auto callback = request.super.req_complete_cb; callback != nullptr) [[unlikely]] {
+        request.super.req_complete_cb = nullptr;  // it may set another, and may free the request
+        completes = callback(&request.super) == OMPI_SUCCESS;
+    }
+    const std::int32_t before = OPAL_THREAD_FETCH_AND32(&request.state, ~request_posted);
+    if ((before & request_freed) != 0) [[unlikely]]
+        pool.give_back(request);
+    else if (completes)
+        ompi_request_complete(&request.super, true);  // from here on it may be anybody's
+}
 
 }  // namespace via::openmpi

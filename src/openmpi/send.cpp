@@ -41,6 +41,10 @@ int post(Module& module, Request& request) {
         request.packed_is_users = false;
         request.layout.pack(request.packed);
     }
+    // MPI leaves it open what a send's status says, but Open MPI's windows look at it.
+    request.super.req_status.MPI_SOURCE = comm.c_my_rank;
+    request.super.req_status.MPI_TAG = tag_of(request.word);
+    request.super.req_status._ucount = piece.iov_len;
     piece.iov_base = request.packed != nullptr ? request.packed : request.layout.begin();
     const bool synchronous = request.mode == MCA_PML_BASE_SEND_SYNCHRONOUS;
     for (;;) {

@@ -85,19 +85,23 @@ TEST_F(DeviceTest, AListenerCanTellWhetherTheProgramTellsIt) {
     };
     const std::uint64_t word = 7;
     std::uint64_t received = 0;
-    ASSERT_EQ(two.receive(to_one, &received, sizeof received, 1), Posted::UnderWay);
-    ASSERT_NE(one.send(to_two, &word, sizeof word, 1), Posted::Again);
-    two.wait_for(Happened::Received);
-    EXPECT_EQ(by_program.load(), 1);
+    // Threads of the layer's own make the connection, and help a program that gets no processor.
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_EQ(two.receive(to_one, &received, sizeof received, 1), Posted::UnderWay);
+        ASSERT_NE(one.send(to_two, &word, sizeof word, 1), Posted::Again);
+        two.wait_for(Happened::Received);
+    }
+    EXPECT_GT(by_program.load(), 0);
+    const int before = by_program.load();
     // From now on the program makes no progress: the service thread does.
     ASSERT_EQ(two.receive(to_one, &received, sizeof received, 2), Posted::UnderWay);
     device_->arm();
     ASSERT_NE(one.send(to_two, &word, sizeof word, 2), Posted::Again);
     const base::Deadline deadline = base::Deadline::after(patience);
-    while (two.notes.count() == 0 && !deadline.expired())
+    while (by_program.load() + by_own_thread.load() <= 100 && !deadline.expired())
         std::this_thread::yield();
-    EXPECT_EQ(by_own_thread.load(), 1);
-    EXPECT_EQ(by_program.load(), 1);
+    EXPECT_EQ(by_program.load(), before);
+    EXPECT_EQ(by_own_thread.load(), 101 - before);
 }
 
 TEST_F(DeviceTest, AnEndpointSpeaksToItself) {
