@@ -69,7 +69,7 @@ mca_pml_base_component_2_0_0_t mca_pml_via_component = {
             MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                   OMPI_RELEASE_VERSION),
         },
-    .pmlm_data = {MCA_BASE_METADATA_PARAM_NONE},
+    .pmlm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
     .pmlm_init = initialize,
     .pmlm_finalize = via_pml_end,
 };

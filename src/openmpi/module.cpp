@@ -60,9 +60,9 @@ void Module::enable() {
 }
 
 Module::~Module() {
-    if (!enabled_) return;
-    opal_progress_unregister(via_pml_progress);
-    mca_pml_base_bsend_fini();
+    if (enabled_) opal_progress_unregister(via_pml_progress);
+    endpoint_.reset();  // what is in the user's buffer is sent before that is over
+    if (enabled_) mca_pml_base_bsend_fini();
 }
 
 void Module::done(const mvich::Completion& completion) {

@@ -74,7 +74,7 @@ class Module final : public mvich::Listener {
     std::atomic<bool> has_deferred_{false};
     std::mutex deferred_mutex_;
     std::vector<Request*> deferred_;
-    std::unique_ptr<mvich::Endpoint> endpoint_;  ///< goes first
+    std::unique_ptr<mvich::Endpoint> endpoint_;
 };
 
 }  // namespace via::openmpi

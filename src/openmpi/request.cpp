@@ -51,8 +51,9 @@ void settle_packed(Request& request, std::size_t received) noexcept {
 
 RequestPool::RequestPool() {
     OBJ_CONSTRUCT(&list_, opal_free_list_t);
-    opal_free_list_init(&list_, sizeof(Request), opal_cache_line_size, OBJ_CLASS(Request), 0,
-                        opal_cache_line_size, 0, -1, 64, nullptr, 0, nullptr, nullptr, nullptr);
+    const auto line = static_cast<std::size_t>(opal_cache_line_size);
+    opal_free_list_init(&list_, sizeof(Request), line, OBJ_CLASS(Request), 0, line, 0, -1, 64,
+                        nullptr, 0, nullptr, nullptr, nullptr);
 }
 
 RequestPool::~RequestPool() {

@@ -66,7 +66,7 @@ int post(Module& module, Request& request) {
                 opal_progress();
                 break;
             default:
-                std::free(std::exchange(request.packed, nullptr));
+                if (!request.packed_is_users) std::free(std::exchange(request.packed, nullptr));
                 return OMPI_ERR_UNREACH;
         }
     }
