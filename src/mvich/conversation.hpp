@@ -54,11 +54,6 @@ class Conversation final : public Source {
     void lost(Status status);
     [[nodiscard]] bool is_lost() const noexcept { return lost_; }
     [[nodiscard]] const ReceiveQueue& receives() const noexcept { return *around_.receives; }
-    /// Is the peer a process of this host that has a core of its own?
-    [[nodiscard]] bool peer_is_elsewhere() const noexcept {
-        return !lost_ && abilities_.in_place && abilities_.peer_on_core != nullptr &&
-               !abilities_.peer_on_core->load(std::memory_order_relaxed);
-    }
 
     /// A message that can go at once: true, and it is done.
     [[gnu::always_inline, nodiscard]] bool send_at_once(const SendOrder& order);

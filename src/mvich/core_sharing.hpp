@@ -72,24 +72,20 @@ class CoreSharing {
 
 /// How long a thread on a shared core polls for one who runs on another core before it gives its
 /// own away. Where both cores change between two ranks that go in step it pays nearly always, where
-/// many ranks share them hardly ever: what came of it last decides.
+/// many ranks share them hardly ever: what came of it last decides. Under the device's lock.
 class Hope {
   public:
     /// Some microseconds: what a change of process and back takes.
     static constexpr std::uint32_t most_polls = 512;
-    static constexpr std::uint32_t polls_at_once = 64;
+    static constexpr std::uint32_t polls_at_once = 64;  ///< before a look at everything else
     static constexpr std::uint32_t most_trust = 64;
-    /// In vain it costs more than it gains otherwise.
-    static constexpr std::uint32_t price = 1;
     /// Without trust it is tried only now and then.
     static constexpr std::uint32_t turns_without = 64;
 
-    /// For how many polls this time?
-    [[nodiscard]] std::uint32_t polls() noexcept {
-        return trust_ != 0 || ++turns_ % turns_without == 0 ? most_polls : 0;
-    }
+    /// Is it to be tried this time?
+    [[nodiscard]] bool is_due() noexcept { return trust_ != 0 || ++turns_ % turns_without == 0; }
     void fulfilled() noexcept { trust_ = std::min(trust_ + 1, most_trust); }
-    void disappointed() noexcept { trust_ -= std::min(trust_, price); }
+    void disappointed() noexcept { trust_ -= std::min(trust_, 1U); }
 
   private:
     std::uint32_t trust_ = most_trust;

@@ -322,10 +322,10 @@ ViLane* DeviceParts::hoped_for() const noexcept {
 /// would come before the core is back. Nor is it looked elsewhere meanwhile: what nobody has asked
 /// for yet is better left where it is.
 bool DeviceParts::poll_in_hope() {
-    for (std::uint32_t polls = hope_.polls(); polls != 0; polls -= Hope::polls_at_once) {
+    for (std::uint32_t polled = 0;;) {
         const base::BiasedGuard guard(lock_);
         ViLane* const lane = hoped_for();
-        if (lane == nullptr) return false;
+        if (lane == nullptr || (polled == 0 && !hope_.is_due())) return false;
         events_ = false;
         for (std::uint32_t poll = 0; poll < Hope::polls_at_once; ++poll) {
             if (!lane->vi().poll_frames(lane->handle(), ua::PolledBy::Program)) continue;
@@ -333,10 +333,11 @@ bool DeviceParts::poll_in_hope() {
             hope_.fulfilled();
             return true;
         }
-        if (polls == Hope::polls_at_once) hope_.disappointed();
+        polled += Hope::polls_at_once;
+        if (polled == Hope::most_polls) hope_.disappointed();
         if (progress_locked(true)) return true;
+        if (polled == Hope::most_polls) return false;
     }
-    return false;
 }
 
 bool DeviceParts::progress() {

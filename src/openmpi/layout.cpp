@@ -3,6 +3,8 @@
 
 #include <sys/uio.h>
 
+#include <cstdint>
+
 namespace via::openmpi {
 namespace {
 

@@ -4,16 +4,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
-#include <memory>
 
 #include "openmpi/open_mpi.hpp"
 
 namespace via::openmpi {
-
-struct FreeMemory {
-    void operator()(void* memory) const noexcept { std::free(memory); }
-};
 
 struct Layout {
     void* buffer = nullptr;

@@ -28,6 +28,10 @@ class Peers {
             return static_cast<mvich::Peer>(reinterpret_cast<std::uintptr_t>(kept) - 1);
         return look_up(*process);
     }
+    /// The same for a receive, which may be from anybody.
+    [[nodiscard]] mvich::Peer find_source(ompi_communicator_t& comm, int rank) {
+        return rank == MPI_ANY_SOURCE ? mvich::any_peer : find(comm, rank);
+    }
     void forget(ompi_proc_t& process);
 
   private:

@@ -9,8 +9,7 @@ namespace {
 
 bool find_pattern(Module& module, ompi_communicator_t& comm, int from, int tag,
                   mvich::ReceiveOrder& order) {
-    const mvich::Peer peer =
-        from == MPI_ANY_SOURCE ? mvich::any_peer : module.peers().find(comm, from);
+    const mvich::Peer peer = module.peers().find_source(comm, from);
     if (peer == mvich::unknown_peer) return false;
     const Pattern pattern(peer, comm, tag);
     order.from = pattern.from;

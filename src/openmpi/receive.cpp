@@ -11,17 +11,6 @@ namespace {
 
 using mvich::Posted;
 
-/// Nothing is known of the source: false, and why was said.
-[[gnu::always_inline]] inline bool find_source(Module& module, ompi_communicator_t& comm, int from,
-                                               mvich::Peer& peer) {
-    if (from == MPI_ANY_SOURCE) {
-        peer = mvich::any_peer;
-        return true;
-    }
-    peer = module.peers().find(comm, from);
-    return peer != mvich::unknown_peer;
-}
-
 Request* make(Module& module, const Layout& layout, const Pattern& pattern,
               ompi_communicator_t& comm, bool persistent) {
     Request* const request = module.requests().take(Request::Kind::Receive, comm, persistent);
@@ -33,16 +22,16 @@ Request* make(Module& module, const Layout& layout, const Pattern& pattern,
     return request;
 }
 
-[[gnu::always_inline]] inline int post_piece(Module& module, Request& request, void* begin,
-                                             std::size_t bytes, const Pattern& pattern) {
-    const iovec piece{begin, bytes};
-    const Posted posted = module.endpoint().receive(
-        {.from = pattern.from,
-         .tag = pattern.word,
-         .ignore = pattern.ignore,
-         .pieces = {&piece, 1},
-         .cookie = {&request, static_cast<std::uint64_t>(Context::Request)}});
-    return posted == Posted::UnderWay ? OMPI_SUCCESS : OMPI_ERROR;
+/// A receive into one piece.
+[[gnu::always_inline]] inline bool post_piece(Module& module, const Layout& layout,
+                                              const Pattern& pattern, void* context, Context kind) {
+    const iovec piece{layout.begin(), layout.bytes()};
+    return module.endpoint().receive({.from = pattern.from,
+                                      .tag = pattern.word,
+                                      .ignore = pattern.ignore,
+                                      .pieces = {&piece, 1},
+                                      .cookie = {context, static_cast<std::uint64_t>(kind)}}) ==
+           Posted::UnderWay;
 }
 
 }  // namespace
@@ -103,20 +92,14 @@ int via_pml_recv(void* buffer, size_t count, ompi_datatype_t* datatype, int from
                  ompi_communicator_t* comm, ompi_status_public_t* status) {
     Module& module = Module::get();
     const Layout layout{buffer, count, datatype};
-    Peer peer;
-    if (!find_source(module, *comm, from, peer)) return OMPI_ERR_UNREACH;
+    const Peer peer = module.peers().find_source(*comm, from);
+    if (peer == via::mvich::unknown_peer) [[unlikely]]
+        return OMPI_ERR_UNREACH;
     const Pattern pattern(peer, *comm, tag);
     if (opal_using_threads() || !layout.is_one_piece()) [[unlikely]]
         return receive_by_request(module, layout, pattern, *comm, status);
     Awaited awaited;
-    const iovec piece{layout.begin(), layout.bytes()};
-    const via::mvich::Posted posted = module.endpoint().receive(
-        {.from = pattern.from,
-         .tag = pattern.word,
-         .ignore = pattern.ignore,
-         .pieces = {&piece, 1},
-         .cookie = {&awaited, static_cast<std::uint64_t>(Context::Awaited)}});
-    if (posted != via::mvich::Posted::UnderWay) [[unlikely]]
+    if (!post_piece(module, layout, pattern, &awaited, Context::Awaited)) [[unlikely]]
         return OMPI_ERROR;
     module.wait_until([&] { return awaited.is_done.load(std::memory_order_acquire); });
     if (status != MPI_STATUS_IGNORE) fill(*status, awaited.completion);
@@ -127,8 +110,9 @@ int via_pml_irecv(void* buffer, size_t count, ompi_datatype_t* datatype, int fro
                   ompi_communicator_t* comm, ompi_request_t** handle) {
     Module& module = Module::get();
     const Layout layout{buffer, count, datatype};
-    Peer peer;
-    if (!find_source(module, *comm, from, peer)) return OMPI_ERR_UNREACH;
+    const Peer peer = module.peers().find_source(*comm, from);
+    if (peer == via::mvich::unknown_peer) [[unlikely]]
+        return OMPI_ERR_UNREACH;
     const Pattern pattern(peer, *comm, tag);
     int posted;
     Request* request;
@@ -137,7 +121,8 @@ int via_pml_irecv(void* buffer, size_t count, ompi_datatype_t* datatype, int fro
         request = module.requests().take(Request::Kind::Receive, *comm, false);
         if (request == nullptr) [[unlikely]]
             return OMPI_ERR_OUT_OF_RESOURCE;
-        posted = post_piece(module, *request, layout.begin(), layout.bytes(), pattern);
+        posted = post_piece(module, layout, pattern, request, Context::Request) ? OMPI_SUCCESS
+                                                                                : OMPI_ERROR;
     } else {
         request = make(module, layout, pattern, *comm, false);
         if (request == nullptr) return OMPI_ERR_OUT_OF_RESOURCE;
@@ -154,8 +139,9 @@ int via_pml_irecv(void* buffer, size_t count, ompi_datatype_t* datatype, int fro
 int via_pml_irecv_init(void* buffer, size_t count, ompi_datatype_t* datatype, int from, int tag,
                        ompi_communicator_t* comm, ompi_request_t** handle) {
     Module& module = Module::get();
-    Peer peer;
-    if (!find_source(module, *comm, from, peer)) return OMPI_ERR_UNREACH;
+    const Peer peer = module.peers().find_source(*comm, from);
+    if (peer == via::mvich::unknown_peer) [[unlikely]]
+        return OMPI_ERR_UNREACH;
     Request* const request =
         make(module, {buffer, count, datatype}, Pattern(peer, *comm, tag), *comm, true);
     if (request == nullptr) return OMPI_ERR_OUT_OF_RESOURCE;

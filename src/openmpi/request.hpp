@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 
 #include "mvich/order.hpp"
 #include "openmpi/layout.hpp"

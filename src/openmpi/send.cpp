@@ -72,21 +72,28 @@ int post(Module& module, Request& request) {
     }
 }
 
+Request* make(Module& module, const Layout& layout, mvich::Peer to, int tag,
+              mca_pml_base_send_mode_t mode, ompi_communicator_t& comm, bool persistent) {
+    Request* const request = module.requests().take(Request::Kind::Send, comm, persistent);
+    if (request == nullptr) return nullptr;
+    request->mode = mode;
+    request->layout = layout;
+    request->peer = to;
+    request->word = word_of(comm, tag);
+    return request;
+}
+
 /// Its bytes go into the buffer that the user attached, and the program goes on.
 int send_buffered(Module& module, const Layout& layout, mvich::Peer to, int tag,
                   ompi_communicator_t& comm) {
     void* const packed = mca_pml_base_bsend_request_alloc_buf(layout.bytes());
     if (packed == nullptr) return MPI_ERR_BUFFER;
-    Request* const request = module.requests().take(Request::Kind::Send, comm, false);
+    Request* const request = make(module, layout, to, tag, MCA_PML_BASE_SEND_STANDARD, comm, false);
     if (request == nullptr) {
         mca_pml_base_bsend_request_free(packed);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     layout.pack(packed);
-    request->mode = MCA_PML_BASE_SEND_STANDARD;
-    request->layout = layout;
-    request->peer = to;
-    request->word = word_of(comm, tag);
     request->packed = packed;
     request->packed_is_users = true;
     request->state = request_posted | request_freed;  // nobody will ask for it
@@ -97,17 +104,6 @@ int send_buffered(Module& module, const Layout& layout, mvich::Peer to, int tag,
         module.requests().give_back(*request);
     }
     return outcome;
-}
-
-Request* make(Module& module, const Layout& layout, mvich::Peer to, int tag,
-              mca_pml_base_send_mode_t mode, ompi_communicator_t& comm, bool persistent) {
-    Request* const request = module.requests().take(Request::Kind::Send, comm, persistent);
-    if (request == nullptr) return nullptr;
-    request->mode = mode;
-    request->layout = layout;
-    request->peer = to;
-    request->word = word_of(comm, tag);
-    return request;
 }
 
 [[gnu::noinline]] int isend_otherwise(Module& module, const Layout& layout, mvich::Peer to, int tag,
