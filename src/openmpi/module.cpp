@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmpi/module.hpp"
 
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
 #include "openmpi/calls.h"
+#include "openmpi/series.hpp"
 
 namespace via::openmpi {
 
 Module* Module::the_one = nullptr;
-
-namespace {
-
-/// Open MPI checks only what its own component interface is called.
-base::Result<void> right_open_mpi() {
-    constexpr std::string_view built_for = "Open MPI v4.1.";
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(text, &length);
-    if (std::string_view(text).starts_with(built_for)) return {};
-    return base::Result<void>(base::Code::NotSupported,
-                              "this component is for Open MPI 4.1, and the program runs with " +
-                                  std::string(text, std::string_view(text).find(',')) +
-                                  "; run it by libfabric (--mca pml cm --mca mtl ofi)");
-}
-
-}  // namespace
 
 base::Result<void> Module::start() {
     if (auto right = right_open_mpi(); !right) return right;

@@ -15,6 +15,7 @@
 
 #include <ompi/communicator/communicator.h>
 #include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/coll/coll.h>
 #include <ompi/mca/pml/base/base.h>
 #include <ompi/mca/pml/base/pml_base_bsend.h>
 #include <ompi/mca/pml/pml.h>

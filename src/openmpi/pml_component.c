@@ -2,14 +2,13 @@
 /* What Open MPI finds when it loads mca_pml_via.so: the component, and the module that it gives to
  * whoever asked for it by `--mca pml via`. */
 #include <limits.h>
-#include <string.h>
 
 #include <ompi_config.h>
 
 #include <ompi/mca/pml/base/base.h>
 #include <ompi/mca/pml/pml.h>
-#include <opal/mca/base/mca_base_var.h>
 
+#include "openmpi/asked_for.h"
 #include "openmpi/calls.h"
 
 static int ft_event(int state) {
@@ -44,19 +43,10 @@ static mca_pml_base_module_t module = {
     .pml_flags = 0,
 };
 
-/* Who did not ask for us gets nothing: other programs start as if we were not installed. */
-static bool asked_for(void) {
-    const char** names = NULL;
-    const int variable = mca_base_var_find("ompi", "pml", NULL, NULL);
-    if (variable < 0 || mca_base_var_get_value(variable, &names, NULL, NULL) != OPAL_SUCCESS)
-        return false;
-    return names != NULL && *names != NULL && **names != '^' && strstr(*names, "via") != NULL;
-}
-
 static mca_pml_base_module_t* initialize(int* priority, bool progress_threads, bool mpi_threads) {
     (void)progress_threads;
     (void)mpi_threads; /* any number: the device has a lock */
-    if (!asked_for() || !via_pml_start()) return NULL;
+    if (!via_asked_for() || !via_pml_start()) return NULL;
     *priority = 100;
     return &module;
 }
