@@ -22,7 +22,7 @@ Result<NetLabs> NetLabs::up() {
     const std::pair<std::unique_ptr<lab::Lab>*, lab::LabOptions> wanted[] = {
         {&labs.fast, {.links = 2, .mtu = 1500}},  {&labs.jumbo, {.links = 1, .mtu = 9000}},
         {&labs.equal, {.links = 2, .mtu = 1500}}, {&labs.unequal, {.links = 2, .mtu = 1500}},
-        {&labs.lossy, {.links = 2, .mtu = 1500}},
+        {&labs.lossy, {.links = 2, .mtu = 1500}}, {&labs.distant, {.links = 1, .mtu = 1500}},
     };
     for (const auto& [place, options] : wanted) {
         auto made = make(options.links, options.mtu);
@@ -36,12 +36,17 @@ Result<NetLabs> NetLabs::up() {
     if (auto limited = labs.unequal->link(1).rate(slow_rate); !limited) {
         return std::move(limited).error();
     }
-    const auto spoiled = labs.lossy->link(1).change([](lab::LinkState& state) {
+    const auto spoil = [](lab::LinkState& state) {
         state.rate = gigabit;
         state.loss = loss;
         state.offload = false;  // or chance would meet whole trains
+    };
+    if (const auto spoiled = labs.lossy->link(1).change(spoil); !spoiled) return spoiled.error();
+    const auto delayed = labs.distant->link(0).change([&](lab::LinkState& state) {
+        spoil(state);
+        state.delay = delay;
     });
-    if (!spoiled) return spoiled.error();
+    if (!delayed) return delayed.error();
     return labs;
 }
 

@@ -76,6 +76,7 @@ void Link::congested(Nanoseconds now) noexcept {
 void Link::shrink_window(std::uint64_t lost_number) noexcept {
     if (lost_number < recovery_until_) return;
     recovery_until_ = next_number_;
+    if (loses_by_chance()) return;
     window_before_loss_ = window_;
     shrunk_for_ = lost_number;
     cut_window();

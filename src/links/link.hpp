@@ -232,6 +232,12 @@ class Link {
     [[nodiscard]] bool queue_stands() const noexcept {
         return least_rtt_ != 0 && smoothed_rtt_ > 2 * least_rtt_ + 1'000'000;
     }
+    /// Hardly anything is lost, and nothing waits in a queue that could have been full: to send
+    /// less would only leave the link empty.
+    [[nodiscard]] bool loses_by_chance() const noexcept {
+        return least_rtt_ != 0 && loss_share_ <= most_lost_by_chance &&
+               smoothed_rtt_ <= least_rtt_ + least_rtt_ / 4 + unfelt_queue;
+    }
     void shrink_window(std::uint64_t lost_number) noexcept;
     void cut_window() noexcept;
     void lose(SentPacket& packet) noexcept {
@@ -249,6 +255,8 @@ class Link {
     }
     static constexpr double least_loss_share = 1e-9;
     static constexpr double least_rate_of_long_packets = 500e6;
+    static constexpr double most_lost_by_chance = 0.02;
+    static constexpr Nanoseconds unfelt_queue = 250'000;
 
     std::uint8_t number_;
     LinkState state_ = LinkState::Probing;

@@ -115,12 +115,13 @@ class AdaptivePolicy final : public Policy {
                 earliest_open = arrival;
             }
         }
-        if (open == nullptr || earliest_open > earliest + worth_waiting) return std::nullopt;
+        if (open == nullptr || earliest_open > 2 * earliest + worth_waiting) return std::nullopt;
         return open->index;
     }
 
   private:
-    /// For less, in seconds, nobody waits: links would run dry behind one with a short window.
+    /// For less than as long again and this, in seconds, nobody waits: links would run dry behind
+    /// one with a short window, or whose queue is short for a moment.
     static constexpr double worth_waiting = 0.5e-3;
     /// A link that has not been measured is tried soon.
     static constexpr double unknown_rate = 1e10;

@@ -43,6 +43,20 @@ class LinkTest : public testing::Test {
         return static_cast<std::uint32_t>(link.next_number() - first);
     }
 
+    /// Packets begin to wait somewhere on the way.
+    void feel_a_queue() {
+        for (int i = 0; i < 5; ++i)
+            fly(millisecond);
+    }
+    /// The first of `count` packets gets lost.
+    void lose_one_of(std::uint32_t count) {
+        const std::uint64_t first = link.next_number();
+        send(count);
+        now += 100 * microsecond;
+        acknowledge(first + 1, first + count);
+        detect();
+    }
+
     Nanoseconds now = start;
     LinkLimits limits;
     Link link{0, limits, start};
@@ -121,6 +135,7 @@ TEST_F(LinkTest, AWindowThatIsNotUsedDoesNotGrow) {
 TEST_F(LinkTest, WhatOthersOvertookIsLostAndTheWindowShrinksOnce) {
     for (int i = 0; i < 5; ++i)
         fly();
+    feel_a_queue();
     const std::uint32_t before = link.window();
     const std::uint64_t first = link.next_number();
     send(10);
@@ -134,22 +149,37 @@ TEST_F(LinkTest, WhatOthersOvertookIsLostAndTheWindowShrinksOnce) {
     EXPECT_EQ(link.in_flight(), 0U);
     const std::uint32_t once = link.window();
     // A loss of a later flight shrinks it again.
-    const std::uint64_t second = link.next_number();
-    send(10);
-    now += 100 * microsecond;
-    acknowledge(second + 1, second + 10);
-    detect();
+    lose_one_of(10);
     EXPECT_LT(link.window(), once);
 }
 
-TEST_F(LinkTest, TheWindowKeepsRoomForSomePackets) {
-    for (int i = 0; i < 100; ++i) {
-        const std::uint64_t first = link.next_number();
-        send(10);
-        now += 100 * microsecond;
-        acknowledge(first + 1, first + 10);
-        detect();
+TEST_F(LinkTest, ALossWithoutAQueueIsChance) {
+    for (int i = 0; i < 5; ++i)
+        fly();
+    const std::uint32_t before = link.window();
+    for (int i = 0; i < 20; ++i) {
+        lose_one_of(10);
+        for (int others = 0; others < 2; ++others)
+            fly();
     }
+    EXPECT_EQ(link.counters().lost_packets, 20U);
+    EXPECT_LT(link.loss_share(), 0.02);
+    EXPECT_GE(link.window(), before);
+}
+
+TEST_F(LinkTest, SoManyLossesThatChanceDoesNotExplainThemAreCongestion) {
+    for (int i = 0; i < 5; ++i)
+        fly();
+    const std::uint32_t before = link.window();
+    for (int i = 0; i < 40; ++i)
+        lose_one_of(10);
+    EXPECT_GT(link.loss_share(), 0.02);
+    EXPECT_LT(link.window(), before / 2);
+}
+
+TEST_F(LinkTest, TheWindowKeepsRoomForSomePackets) {
+    for (int i = 0; i < 100; ++i)
+        lose_one_of(10);
     EXPECT_GE(link.window(), 2 * packet_bytes);
     EXPECT_LE(link.window(), 8 * packet_bytes);
 }
@@ -177,6 +207,7 @@ TEST_F(LinkTest, ALittleReorderingIsNoLossBeforeItsTime) {
 TEST_F(LinkTest, ALossThatWasNoneIsUndone) {
     for (int i = 0; i < 3; ++i)
         fly();
+    feel_a_queue();
     const std::uint32_t before = link.window();
     std::uint64_t first = link.next_number();
     send(20);

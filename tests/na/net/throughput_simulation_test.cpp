@@ -24,9 +24,10 @@ NetworkOptions gigabit_link() {
 }
 
 /// The share of what the links could carry that a stream of megabytes gets. `spoil` may change
-/// links.
+/// links, `look` sees how it went.
 double share_of_rate(const NetworkOptions& options, std::uint64_t seed,
-                     const std::function<void(SimulatedNetwork&)>& spoil = nullptr) {
+                     const std::function<void(SimulatedNetwork&)>& spoil = nullptr,
+                     const std::function<void(SimulatedNetwork&)>& look = nullptr) {
     constexpr std::size_t bytes = 1U << 20U;
     constexpr std::uint64_t messages = 40;
     constexpr std::uint64_t window = 4;
@@ -71,6 +72,7 @@ double share_of_rate(const NetworkOptions& options, std::uint64_t seed,
                   << ", packets of " << link.limits().packet_bytes << ", rate "
                   << static_cast<int>(link.rate() / 1e6) << " MB/s\n";
     }
+    if (look) look(network);
     SimulatedNetwork::deregister_memory(from_handle);
     SimulatedNetwork::deregister_memory(to_handle);
     return share / payload_share;
@@ -89,6 +91,36 @@ TEST(ThroughputSimulation, OnePercentOfLossCostsLittleOnAShortWay) {
         NetworkOptions options = gigabit_link();
         options.faults.drop = 100;
         EXPECT_GT(share_of_rate(options, seed), 0.85) << "seed " << seed;
+    }
+}
+
+/// Chance is not congestion.
+TEST(ThroughputSimulation, OnePercentOfLossCostsLittleOnALongWay) {
+    for (const Nanoseconds delay : {100 * microsecond, 500 * microsecond})
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+            NetworkOptions options = gigabit_link();
+            options.faults.delay = delay;
+            options.faults.drop = 100;
+            EXPECT_GT(share_of_rate(options, seed), 0.85) << "delay " << delay << ", seed " << seed;
+        }
+}
+
+/// A queue that is too short to be felt is still not flooded.
+TEST(ThroughputSimulation, AShortQueueOnALongWayIsNotFlooded) {
+    for (const std::uint32_t queue : {20'000U, 60'000U}) {
+        NetworkOptions options = gigabit_link();
+        options.faults.delay = 500 * microsecond;
+        options.faults.queue_bytes = queue;
+        std::uint64_t sent = 0;
+        std::uint64_t lost = 0;
+        const double share = share_of_rate(options, 1, nullptr, [&](SimulatedNetwork& network) {
+            const links::LinkCounters& counted = network.side(0).transport.link(0).counters();
+            sent = counted.sent_packets;
+            lost = counted.lost_packets;
+        });
+        // Trains of 64 KB do not fit into the shorter one.
+        EXPECT_GT(share, queue < 64'000 / 2 ? 0.3 : 0.8) << "queue " << queue;
+        EXPECT_LT(lost, sent / 33) << "queue " << queue;
     }
 }
 
