@@ -73,54 +73,63 @@ void say(ompi_communicator_t& comm, const std::string& what) {
                                          " ranks of " + comm.c_name + " " + what);
 }
 
-base::Result<std::unique_ptr<Meeting>> joined(const Invitation& invitation, std::uint32_t rank,
-                                              std::uint32_t ranks, Meeting::Patience patience) {
-    if (invitation.token == 0)
-        return base::Result<std::unique_ptr<Meeting>>(base::Code::OutOfResources,
-                                                      "the first of them has no memory for it");
-    return Meeting::join(invitation, rank, ranks, patience);
-}
+/// What a rank brings to the agreement whether all meet.
+struct Attempt {
+    Meeting::Made made;
+    std::string trouble;  ///< why there is no meeting
+
+    /// Rank 0 makes the memory, the others come to it. Whatever happens, what all do together goes
+    /// on.
+    void come(std::uint32_t rank, std::uint32_t ranks) noexcept {
+        try {
+            const auto patience = base::Settings::get().text("VIA_PROGRESS") == "spin"
+                                      ? Meeting::Patience::Spins
+                                      : Meeting::Patience::Yields;
+            if (rank != 0 && made.invitation.token == 0) {
+                trouble = "the first of them has no memory for it";
+            } else if (rank == 0) {
+                auto first = Meeting::make(rank, ranks, patience);
+                if (first)
+                    made = std::move(first).value();
+                else
+                    trouble = first.error().sentence;
+            } else {
+                auto other = Meeting::join(made.invitation, rank, ranks, patience);
+                if (other)
+                    made.meeting = std::move(other).value();
+                else
+                    trouble = other.error().sentence;
+            }
+        } catch (const std::bad_alloc&) {
+            made.meeting.reset();
+        }
+    }
+};
 
 /// All ranks of the communicator come here in the same call. They meet if all can.
-bool begin_meeting(Collectives& self, ompi_communicator_t& comm) {
+void begin_meeting(Collectives& self, ompi_communicator_t& comm) {
     self.meets_never = true;
     const auto rank = static_cast<std::uint32_t>(ompi_comm_rank(&comm));
     const auto ranks = static_cast<std::uint32_t>(ompi_comm_size(&comm));
-    const auto patience = base::Settings::get().text("VIA_PROGRESS") == "spin"
-                              ? Meeting::Patience::Spins
-                              : Meeting::Patience::Yields;
-    Meeting::Made made;
-    std::string trouble;
-    if (rank == 0) {
-        auto first = Meeting::make(rank, ranks, patience);
-        if (first)
-            made = std::move(first).value();
-        else
-            trouble = first.error().sentence;
-    }
-    if (self.other_bcast(&made.invitation, sizeof made.invitation, MPI_BYTE, 0, &comm,
+    Attempt attempt;
+    Invitation& invitation = attempt.made.invitation;
+    if (rank == 0) attempt.come(rank, ranks);
+    if (self.other_bcast(&invitation, sizeof invitation, MPI_BYTE, 0, &comm,
                          self.other_bcast_module) != OMPI_SUCCESS)
-        return false;
-    if (rank != 0) {
-        auto other = joined(made.invitation, rank, ranks, patience);
-        if (other)
-            made.meeting = std::move(other).value();
-        else
-            trouble = other.error().sentence;
-    }
-    int good = made.meeting != nullptr ? 1 : 0;
+        return;
+    if (rank != 0) attempt.come(rank, ranks);
+    int good = attempt.made.meeting != nullptr ? 1 : 0;
     int all_good = 0;
     if (self.other_allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, &comm,
                              self.other_allreduce_module) != OMPI_SUCCESS)
-        return false;
-    if (all_good == 0) {
-        if (!trouble.empty()) say(comm, "do not meet in shared memory: " + trouble);
-        return false;
+        return;
+    if (all_good != 0) {
+        self.meeting = attempt.made.meeting.release();
+        self.meets_never = false;
+        if (rank == 0) say(comm, "meet in shared memory");
+    } else if (!attempt.trouble.empty()) {
+        say(comm, "do not meet in shared memory: " + attempt.trouble);
     }
-    if (rank == 0) say(comm, "meet in shared memory");
-    self.meeting = made.meeting.release();
-    self.meets_never = false;
-    return true;
 }
 
 /// Does this call meet? It is the same for all ranks: they make the same calls.
@@ -128,10 +137,10 @@ inline bool meets(Collectives& self, ompi_communicator_t& comm) {
     if (self.meeting == nullptr) [[unlikely]] {
         if (self.meets_never || ++self.calls < calls_before_meeting) return false;
         try {
-            if (!begin_meeting(self, comm)) return false;
-        } catch (const std::bad_alloc&) {
-            return false;
+            begin_meeting(self, comm);
+        } catch (const std::bad_alloc&) {  // of what it would have said
         }
+        return self.meeting != nullptr;
     }
     return true;
 }

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "base/cpu.hpp"
 #include "base/fd.hpp"
