@@ -86,7 +86,7 @@ void Meeting::arrive(const void* bytes, std::size_t count) noexcept {
         std::uint64_t word = 0;
         if (count == sizeof word)
             std::memcpy(&word, bytes, sizeof word);
-        else
+        else if (count != 0)
             std::memcpy(&word, bytes, count);
         base::store_together(own.word, own.turn, word, turn);
         return;
