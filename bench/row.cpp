@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "row.hpp"
 
-#include <cmath>
-
 namespace via::bench {
 
 namespace {
@@ -44,9 +42,8 @@ Judgement judge(const Row& row, std::span<const Pair> pairs) {
     Judgement judgement;
     judgement.deciding = row.pairs.front();
     judgement.value = spread_of(pairs[judgement.deciding].comparison());
-    // As it is printed: these machines can not tell a thousandth from nothing.
-    const double value = std::round(judgement.value.median * 100) / 100;
     const auto holds = [&](double limit) {
+        const double value = judgement.value.median;
         if (row.relation == Relation::AtMost) return value <= limit;
         return value >= limit && (row.relation != Relation::Between || value <= row.most);
     };

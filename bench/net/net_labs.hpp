@@ -21,8 +21,7 @@ struct NetLabs {
     std::unique_ptr<lab::Lab> equal;    ///< two of a gigabit
     std::unique_ptr<lab::Lab> unequal;  ///< one of a gigabit, one of a quarter
     std::unique_ptr<lab::Lab> lossy;    ///< two of a gigabit; link 1 loses a hundredth
-    std::unique_ptr<lab::Lab>
-        distant;  ///< one of a gigabit that does, a millisecond there and back
+    std::unique_ptr<lab::Lab> distant;  ///< one that does, a millisecond there and back
 
     /// All of them, or why not.
     [[nodiscard]] static base::Result<NetLabs> up();

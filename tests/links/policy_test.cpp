@@ -125,6 +125,8 @@ TEST(AdaptivePolicy, WaitsForAFastLinkRatherThanUsingASlowOne) {
     links[0].room = 0;
     links[1].rate = 1e6;
     EXPECT_FALSE(policy->choose(links, train));
+    links[1].rate = 25e6;  // 2.6 ms against 1.5 ms
+    EXPECT_EQ(policy->choose(links, train), Chosen(1)) << "not worth twice the time";
     links[1].rate = 125e6;
     EXPECT_EQ(policy->choose(links, train), Chosen(1));
 }

@@ -101,7 +101,7 @@ static double now(void) {
 
 /* Nobody leaves before the last one has come. */
 static void barrier(MPI_Comm comm, int me, int late) {
-    if (me == late) usleep(300);
+    if (me == late) usleep(300); /* waits for nothing: only so that one is surely the last */
     double came = now();
     MPI_Barrier(comm);
     double left = now();
