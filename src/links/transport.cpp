@@ -246,8 +246,13 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
     const std::uint32_t limit =
         std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
     // What was lost comes in many short pieces, each a packet of its own.
-    if (limit >= 2 * limits.packet_bytes && link.carries_long_packets() && !client_.is_urgent())
-        train_.begin_long(limits.packet_bytes, limit, guard_, header_for(link), link.next_number());
+    const std::uint32_t long_limit =
+        client_.is_urgent()
+            ? 0
+            : std::min(limit, link.longest_packet(policy_->long_packets_on_slow_links()));
+    if (long_limit >= 2 * limits.packet_bytes)
+        train_.begin_long(limits.packet_bytes, long_limit, guard_, header_for(link),
+                          link.next_number());
     else
         begin_train(link, limits.packet_bytes, limit);
     spans_.clear();

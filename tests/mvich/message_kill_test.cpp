@@ -54,9 +54,9 @@ PEER(victim) {
     if (phase != Phase::Connecting) {
         // One message each way: the connection stands.
         ASSERT_EQ(here->receive(peer, &word, sizeof word, 1), Posted::UnderWay);
-        ASSERT_EQ(here->wait_for(Happened::Received).status, Status::Ok);
+        ASSERT_EQ(here->wait_for(Happened::Received).status, Status::Ok) << account();
         if (here->send(peer, &word, sizeof word, 2) == Posted::UnderWay) {
-            ASSERT_EQ(here->wait_for(Happened::Sent).status, Status::Ok);
+            ASSERT_EQ(here->wait_for(Happened::Sent).status, Status::Ok) << account();
         }
     }
     if (phase == Phase::Receiving) {

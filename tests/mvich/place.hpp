@@ -3,15 +3,20 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <vector>
 
+#include "base/counters.hpp"
 #include "mvich/device.hpp"
 
 namespace via::mvich {
@@ -65,6 +70,35 @@ inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
     for (std::size_t i = 0; i < bytes; ++i)
         data[i] = static_cast<std::byte>(seed + i * 13 + (i >> 9));
     return data;
+}
+
+/// What this process has counted, for a failure whose cause is not seen in what the test asks for.
+inline std::string account() {
+    std::ostringstream text;
+    const auto sum = [](const auto& counters) {
+        return std::accumulate(counters.begin(), counters.end(), std::uint64_t{0},
+                               [](std::uint64_t so_far, const base::Counter& counter) {
+                                   return so_far + counter.get();
+                               });
+    };
+    const base::CountersPage& page = base::Counters::get().page();
+    const base::MessageCounters& messages = page.messages;
+    text << "sent by eager, r3, rget, rput:";
+    for (const auto& protocol : messages.sent)
+        text << ' ' << sum(protocol);
+    text << "; received " << messages.received.get() << ", unexpected " << messages.unexpected.get()
+         << ", noops " << messages.noops_sent.get() << '/' << messages.noops_received.get()
+         << ", fallbacks " << messages.fallbacks.get();
+    const std::uint32_t slots = page.vi_slots_ready.load();
+    for (std::uint32_t i = 0; i < slots; ++i) {
+        const base::ViCounters& vi = page.vis[i];
+        if (i != 0 && vi.in_use.get() == 0) continue;
+        text << "; VI " << i << " state " << vi.state.get() << " peer " << vi.peer_pid.get()
+             << " sent " << sum(vi.sent_messages) << " received " << sum(vi.received_messages)
+             << " rdma writes " << vi.rdma_writes.get() << " reads " << vi.rdma_reads.get()
+             << " stalls " << vi.send_stalls.get() << " in error " << vi.completed_in_error.get();
+    }
+    return text.str();
 }
 
 /// A device, an endpoint on it and what it was told.
@@ -122,7 +156,7 @@ struct Place {
     Completion wait_for(Happened what) {
         std::optional<Completion> found;
         if (!until([&] { return (found = notes.take(what)).has_value(); })) {
-            ADD_FAILURE() << "nothing has happened";
+            ADD_FAILURE() << "nothing has happened; process " << getpid() << ": " << account();
             Completion nothing;
             nothing.status = Status::NoMessage;
             return nothing;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "na/net/session_parts.hpp"
 
@@ -18,10 +19,9 @@ class LongPackets : public testing::Test {
     static constexpr std::size_t bytes = 500'000;
     static constexpr std::uint32_t token = 900;
 
-    explicit LongPackets(std::uint32_t joined = 0) {
-        NetworkOptions options = options_of(1);
+    LongPackets() : LongPackets(options_of(1)) {}
+    explicit LongPackets(NetworkOptions options) {
         options.faults.jitter = 0;
-        options.faults.joined = joined;
         options.tokens = token;
         network.emplace(36, options);
         fill_pattern(from.data, 8);
@@ -67,8 +67,64 @@ class LongPackets : public testing::Test {
 
 class LongPacketsJoined : public LongPackets {
   protected:
-    LongPacketsJoined() : LongPackets(10'000) {}
+    LongPacketsJoined() : LongPackets(joined()) {}
+
+  private:
+    static NetworkOptions joined() {
+        NetworkOptions options = options_of(1);
+        options.faults.joined = 10'000;
+        return options;
+    }
 };
+
+struct SlowLink {
+    const char* name;
+    double bytes_per_second;
+    links::PolicyKind policy;
+    std::size_t datagrams;  ///< of a packet, most often; 1: none is long
+};
+
+/// A link that is slower than the processor.
+class LongPacketsOnASlowLink : public LongPackets, public testing::WithParamInterface<SlowLink> {
+  protected:
+    LongPacketsOnASlowLink() : LongPackets(slow()) {}
+
+  private:
+    static NetworkOptions slow() {
+        NetworkOptions options = options_of(1);
+        options.faults.bytes_per_second = GetParam().bytes_per_second;
+        options.faults.queue_bytes = 1'000'000;
+        options.policy = GetParam().policy;
+        return options;
+    }
+};
+
+TEST_P(LongPacketsOnASlowLink, AreForThePolicyThatKnowsAndDoNotTakeLong) {
+    for (int i = 0; i < 3; ++i)
+        sends_all();  // the rate is known
+    begun = full = 0;
+    sends_all();
+    // It is the rate, not a loss.
+    const links::Link& link = network->side(0).transport.link(0);
+    EXPECT_LT(link.rate(), 1.6 * GetParam().bytes_per_second);
+    EXPECT_EQ(link.counters().lost_packets, link.counters().spurious_losses);
+    const std::size_t datagrams = GetParam().datagrams;
+    if (datagrams == 1) {
+        EXPECT_EQ(begun, 0U);
+        return;
+    }
+    const std::size_t expected = bytes / 1'400 / datagrams;
+    EXPECT_GE(begun, expected / 2);
+    EXPECT_LE(begun, expected * 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, LongPacketsOnASlowLink,
+    testing::Values(SlowLink{"gigabit", 125e6, links::PolicyKind::Adaptive, 44},
+                    SlowLink{"quarter_of_it", 31e6, links::PolicyKind::Adaptive, 11},
+                    SlowLink{"too_slow", 2e6, links::PolicyKind::Adaptive, 1},
+                    SlowLink{"not_by_dynamic", 125e6, links::PolicyKind::Dynamic, 1}),
+    [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(LongPackets, CarryALongMessage) {
     sends_all();
@@ -106,9 +162,9 @@ TEST_F(LongPackets, OneDatagramLostAndTheRestGoesInShortOnes) {
         sends_all();
         EXPECT_EQ(begun, 0U);
         // Each loss makes it wait longer for the next.
-        for (int i = 0; i < 40 && !network->side(0).transport.link(0).carries_long_packets(); ++i)
+        for (int i = 0; i < 40 && network->side(0).transport.link(0).longest_packet(true) == 0; ++i)
             sends_all();
-        EXPECT_TRUE(network->side(0).transport.link(0).carries_long_packets());
+        EXPECT_NE(network->side(0).transport.link(0).longest_packet(true), 0U);
     }
 }
 
@@ -178,21 +234,6 @@ TEST_F(LongPackets, NoneWhereTheirDatagramsChangePlaces) {
     for (int i = 0; i < 40; ++i)
         sends_all();
     EXPECT_LE(begun, 5U);
-}
-
-TEST_F(LongPackets, NoneOnALinkThatTakesItsTime) {
-    network->faults(0).bytes_per_second = 125e6;
-    network->faults(0).queue_bytes = 1U << 20U;
-    // What was measured before is forgotten slowly.
-    for (int i = 0; i < 20; ++i)
-        sends_all();
-    begun = 0;
-    sends_all();
-    EXPECT_EQ(begun, 0U);
-    // It is the rate, not a loss.
-    EXPECT_LT(network->side(0).transport.link(0).rate(), 200e6);
-    EXPECT_EQ(network->side(0).transport.link(0).counters().lost_packets,
-              network->side(0).transport.link(0).counters().spurious_losses);
 }
 
 }  // namespace
