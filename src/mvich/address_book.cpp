@@ -63,4 +63,13 @@ std::optional<Peer> AddressBook::find(const HostPort& address) const {
     return std::nullopt;
 }
 
+std::vector<AddressBook::Entry> AddressBook::entries() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Entry> all;
+    all.reserve(by_address_.size());
+    for (Peer peer = 0; peer < entries_.size(); ++peer)
+        if (entries_[peer]) all.push_back({peer << context_bits_, *entries_[peer]});
+    return all;
+}
+
 }  // namespace via::mvich

@@ -47,6 +47,12 @@ class AddressBook {
     [[nodiscard]] std::optional<HostPort> find(Peer peer) const;
     /// The lowest number of an address. All contexts of a peer have its number.
     [[nodiscard]] std::optional<Peer> find(const HostPort& address) const;
+    struct Entry {
+        Peer peer;
+        HostPort address;
+    };
+    /// All that stand in it, by number.
+    [[nodiscard]] std::vector<Entry> entries() const;
     /// Counts insertions and removals, so that others can tell when to look again. Takes no lock.
     [[nodiscard]] std::uint64_t version() const noexcept {
         return version_.load(std::memory_order_acquire);

@@ -133,21 +133,6 @@ bool DeviceParts::is_here(const HostPort& name) {
     return address.is_loopback() || local_host_->is_here(address, base::monotonic_now());
 }
 
-std::vector<HostPort> DeviceParts::own_hosts() {
-    std::vector<HostPort> hosts;
-    HostPort loopback;
-    loopback.host = {127, 0, 0, 1};
-    hosts.push_back(loopback);
-    const std::lock_guard guard(local_host_mutex_);
-    for (const ka::AgentAddress& address : local_host_->addresses(base::monotonic_now())) {
-        HostPort host;
-        host.host_bytes = static_cast<std::uint8_t>(address.ip_bytes());
-        host.host = address.ip;
-        hosts.push_back(host);
-    }
-    return hosts;
-}
-
 void DeviceParts::add(EndpointParts& endpoint) {
     endpoints_.push_back(&endpoint);
 }

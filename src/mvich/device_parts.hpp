@@ -72,8 +72,6 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] bool chooses_ways() const noexcept { return chooses_ways_; }
     /// Does the address mean this very host?
     [[nodiscard]] bool is_here(const HostPort& name);
-    /// All addresses of this host.
-    [[nodiscard]] std::vector<HostPort> own_hosts();
 
     // Under the lock.
     void add(EndpointParts& endpoint);

@@ -226,33 +226,52 @@ HostPort EndpointParts::key_of(const HostPort& name) const {
     return key;
 }
 
+/// The lowest number of all that mean the endpoint of this name.
 Peer EndpointParts::number_of(const HostPort& name) const {
-    if (const auto peer = book_->find(name)) return *peer;
-    if (!device_.is_here(name)) return unknown_peer;
-    // The book may know this host by another of its addresses.
-    for (const HostPort& host : device_.own_hosts()) {
-        HostPort alias = host;
-        alias.port = name.port;
-        if (const auto peer = book_->find(alias)) return *peer;
+    HostPort key = key_of(name);
+    for (unsigned context = 0; context < 1U << book_->context_bits(); ++context) {
+        const auto found = std::lower_bound(
+            numbers_.begin(), numbers_.end(), key,
+            [](const Number& one, const HostPort& other) { return one.key < other; });
+        if (found != numbers_.end() && found->key == key) return found->peer;
+        if (key.port-- == 0) break;
     }
     return unknown_peer;
 }
 
 /// The book has changed: numbers and conversations are brought together anew.
 void EndpointParts::renumber() {
-    book_version_ = book_->version();
+    const std::uint64_t version = book_->version();
+    std::vector<Number> numbers;
+    for (const AddressBook::Entry& entry : book_->entries())
+        numbers.push_back({key_of(entry.address), entry.peer});
+    std::sort(numbers.begin(), numbers.end());
+    // Of those that mean the same endpoint the lowest counts, and the others are its twins.
+    std::vector<Number> lowest;
+    std::vector<ReceiveQueue::Twin> twins;
+    for (const Number& number : numbers) {
+        if (lowest.empty() || lowest.back().key != number.key)
+            lowest.push_back(number);
+        else
+            twins.push_back({number.peer, lowest.back().peer});
+    }
+    std::sort(twins.begin(), twins.end(),
+              [](const auto& one, const auto& other) { return one.peer < other.peer; });
+    numbers_ = std::move(lowest);
+    receives_->know(std::move(twins));
+    book_version_ = version;
     std::fill(by_peer_.begin(), by_peer_.end(), nullptr);
     const auto number = [&](Connection& connection) {
         connection.conversation.peer = number_of(connection.conversation.name());
     };
     for (auto& [key, connection] : connections_)
-        number(*connection);
+        if (connection) number(*connection);
     for (auto& connection : others_)
-        number(*connection);
+        if (connection) number(*connection);
 }
 
 Conversation* EndpointParts::find_slowly(Peer peer) {
-    if (book_version_ != book_->version()) renumber();
+    follow_book();
     const auto address = book_->find(peer);
     if (!address) return nullptr;
     Conversation& conversation = reach(*address);
@@ -263,6 +282,7 @@ Conversation* EndpointParts::find_slowly(Peer peer) {
 }
 
 Connection& EndpointParts::make(std::unique_ptr<Connection>& place, const HostPort& name) {
+    follow_book();
     place = std::make_unique<Connection>(surroundings_, name);
     place->conversation.peer = number_of(name);
     return *place;

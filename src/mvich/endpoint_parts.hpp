@@ -106,7 +106,15 @@ class EndpointParts {
     std::shared_ptr<ReceiveQueue> receives_;
     Surroundings surroundings_;
     base::UniqueFd reservation_;  ///< a socket bound to the port: it is ours on this host
+    /// What the book says, by key_of the addresses.
+    struct Number {
+        HostPort key;
+        Peer peer;
+        // NOLINTNEXTLINE(modernize-use-nullptr): as HostPort's
+        friend auto operator<=>(const Number&, const Number&) = default;
+    };
     std::uint64_t book_version_ = 0;
+    std::vector<Number> numbers_;
     std::vector<Conversation*> by_peer_;
     Connections connections_;  ///< by key_of their names
     /// Accepted from ourselves, and those that are lost but whose messages may still wait.

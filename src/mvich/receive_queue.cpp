@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mvich/receive_queue.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/undo.hpp"
 
 namespace via::mvich {
@@ -83,6 +86,21 @@ PostedReceive* ReceiveQueue::cancel(const void* context) noexcept {
                 return receive;
             }
     return nullptr;
+}
+
+void ReceiveQueue::know(std::vector<Twin> twins) noexcept {
+    if (twins.empty() && twins_.empty()) return;
+    twins_ = std::move(twins);
+    for (auto& list : posted_)
+        for (PostedReceive* receive = list.first; receive != nullptr; receive = receive->next)
+            receive->from = number_of(receive->asked_from);
+}
+
+Peer ReceiveQueue::number_of_twin(Peer peer) const noexcept {
+    const auto found =
+        std::lower_bound(twins_.begin(), twins_.end(), peer,
+                         [](const Twin& twin, Peer wanted) { return twin.peer < wanted; });
+    return found != twins_.end() && found->peer == peer ? found->lowest : peer;
 }
 
 UnexpectedMessage* ReceiveQueue::find_claimed(const void* context) noexcept {

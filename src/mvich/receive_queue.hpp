@@ -95,9 +95,10 @@ class PieceList {
 struct alignas(base::cache_line) PostedReceive {
     PostedReceive* previous = nullptr;
     PostedReceive* next = nullptr;
-    Peer from = any_peer;
+    Peer from = any_peer;  ///< the number that its messages have
     Space space = Space::Tagged;
     std::uint32_t flags = 0;
+    Peer asked_from = any_peer;  ///< the number that the program said
     std::uint64_t tag = 0;
     std::uint64_t ignore = 0;
     Cookie cookie;
@@ -175,7 +176,8 @@ class ReceiveQueue {
             receive.pieces.assign_one(order.pieces[0]);
         else
             assign_or_give_back(receive, order);
-        receive.from = order.from;
+        receive.from = number_of(order.from);
+        receive.asked_from = order.from;
         receive.space = order.space;
         receive.flags = order.flags;
         receive.tag = order.tag;
@@ -194,11 +196,19 @@ class ReceiveQueue {
 
     /// The oldest message for a receive that nobody has claimed; it stays in the queue.
     [[nodiscard]] UnexpectedMessage* find(const ReceiveOrder& order) noexcept {
+        const Peer from = number_of(order.from);
         UnexpectedMessage* message = unexpected(order.space).first;
-        while (message != nullptr && !fits(*message, order))
+        while (message != nullptr && !fits(*message, order, from))
             message = message->next;
         return message;
     }
+    /// A further number of a peer. Its messages have its lowest.
+    struct Twin {
+        Peer peer;
+        Peer lowest;
+    };
+    /// All there are, by number, for what is posted already as well.
+    void know(std::vector<Twin> twins) noexcept;
     /// The oldest that was claimed with this context, which is not null.
     [[nodiscard]] UnexpectedMessage* find_claimed(const void* context) noexcept;
     UnexpectedMessage& add(const UnexpectedMessage& message);
@@ -281,11 +291,15 @@ class ReceiveQueue {
         return tags_agree(receive.tag, tag, receive.ignore) &&
                (receive.from == source || receive.from == any_peer);
     }
-    [[nodiscard]] static bool fits(const UnexpectedMessage& message,
-                                   const ReceiveOrder& order) noexcept {
+    [[nodiscard]] static bool fits(const UnexpectedMessage& message, const ReceiveOrder& order,
+                                   Peer from) noexcept {
         return tags_agree(message.tag, order.tag, order.ignore) && message.claimed_by == nullptr &&
-               (order.from == any_peer || order.from == message.source->peer);
+               (from == any_peer || from == message.source->peer);
     }
+    [[nodiscard]] Peer number_of(Peer peer) const noexcept {
+        return twins_.empty() ? peer : number_of_twin(peer);
+    }
+    [[nodiscard]] Peer number_of_twin(Peer peer) const noexcept;
     [[nodiscard]] List<PostedReceive>& posted(Space space) noexcept {
         return posted_[static_cast<std::size_t>(space)];
     }
@@ -298,6 +312,7 @@ class ReceiveQueue {
     std::array<List<UnexpectedMessage>, 2> unexpected_;
     std::size_t posted_count_ = 0;
     std::size_t unexpected_count_ = 0;
+    std::vector<Twin> twins_;
     Pool<PostedReceive> receives_;
     Pool<UnexpectedMessage> messages_;
 };

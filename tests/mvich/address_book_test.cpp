@@ -46,7 +46,11 @@ TEST(AddressBook, AnAddressMayStandInItTwice) {
     EXPECT_EQ(book.insert(address(1, 1)), 0U);
     EXPECT_EQ(book.insert(address(1, 1)), 1U);
     EXPECT_EQ(book.find(address(1, 1)), Peer{0});
+    EXPECT_EQ(book.entries().size(), 2U);
     EXPECT_TRUE(book.remove(0));
+    ASSERT_EQ(book.entries().size(), 1U);
+    EXPECT_EQ(book.entries()[0].peer, 1U);
+    EXPECT_EQ(book.entries()[0].address, address(1, 1));
     EXPECT_EQ(book.find(address(1, 1)), Peer{1});
     EXPECT_TRUE(book.remove(1));
     EXPECT_EQ(book.find(address(1, 1)), std::nullopt);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "base/counters.hpp"
@@ -45,6 +47,96 @@ TEST_F(DeviceTest, MessagesOfAllSizesBetweenTwoEndpoints) {
         }
     }
 }
+
+/// Numbers that mean the same endpoint: its address once more, and this host by another address.
+class PeerWithTwoNumbers : public DeviceTest, public testing::WithParamInterface<bool> {
+  protected:
+    void SetUp() override {
+        DeviceTest::SetUp();
+        one.emplace(device_);
+        two.emplace(device_);
+        to_one = two->book->insert(one->endpoint->name());
+        HostPort name = two->endpoint->name();
+        first = one->book->insert(name);
+        if (GetParam()) name.host[3] = 2;  // as good as any of 127.0.0.0/8
+        second = one->book->insert(name);
+        ASSERT_NE(first, second);
+    }
+    void sends(std::uint64_t tag) {
+        ASSERT_TRUE(posted_well(two->send(to_one, &word, sizeof word, tag)));
+    }
+    static bool posted_well(Posted posted) {
+        return posted == Posted::Done || posted == Posted::UnderWay;
+    }
+    void receives(Peer from, std::uint64_t tag) {
+        ASSERT_EQ(one->receive(from, &received, sizeof received, tag), Posted::UnderWay);
+    }
+    void expect_received_from(Peer source) {
+        const Completion completion = one->wait_for(Happened::Received);
+        ASSERT_EQ(completion.status, Status::Ok);
+        EXPECT_EQ(completion.source, source);
+    }
+
+    std::optional<Place> one;
+    std::optional<Place> two;
+    Peer to_one = any_peer;
+    Peer first = any_peer;
+    Peer second = any_peer;
+    const std::uint64_t word = 5;
+    std::uint64_t received = 0;
+};
+
+TEST_P(PeerWithTwoNumbers, IsReceivedFromByEither) {
+    for (const Peer from : {first, second}) {
+        SCOPED_TRACE(from);
+        receives(from, 1);
+        sends(1);
+        expect_received_from(first);
+        // The message first.
+        sends(2);
+        ReceiveOrder look;
+        look.from = from;
+        look.tag = 2;
+        ASSERT_TRUE(one->until([&] { return one->endpoint->peek(look, Peek::Look).has_value(); }));
+        receives(from, 2);
+        expect_received_from(first);
+    }
+}
+
+TEST_P(PeerWithTwoNumbers, TheOldestReceiveIsTheNext) {
+    std::uint64_t other = 0;
+    receives(second, 1);
+    ASSERT_EQ(one->receive(first, &other, sizeof other, 1), Posted::UnderWay);
+    sends(1);
+    EXPECT_EQ(one->wait_for(Happened::Received).cookie.context, &received);
+    sends(1);
+    EXPECT_EQ(one->wait_for(Happened::Received).cookie.context, &other);
+}
+
+TEST_P(PeerWithTwoNumbers, OneOfThemMayGo) {
+    receives(second, 1);
+    ASSERT_TRUE(one->book->remove(first));
+    ASSERT_TRUE(posted_well(one->send(second, &word, sizeof word, 9)));  // it has looked
+    sends(1);
+    expect_received_from(second);
+    EXPECT_EQ(one->book->insert(two->endpoint->name()), first);
+    receives(second, 2);
+    sends(2);
+    expect_received_from(first);
+}
+
+TEST_P(PeerWithTwoNumbers, IsLostByBoth) {
+    receives(second, 1);
+    sends(2);
+    receives(first, 2);
+    expect_received_from(first);
+    two.reset();
+    EXPECT_EQ(one->wait_for(Happened::Received).status, Status::PeerLost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Addresses, PeerWithTwoNumbers, testing::Bool(), [](const auto& each) {
+    return std::string(each.param ? "two_addresses" : "the_same");
+});
 
 TEST_F(DeviceTest, ASendThatIsToBeMatchedIsDoneWhenItIsReceived) {
     Place one(device_);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -202,11 +203,17 @@ TEST_P(MessageKill, EveryOrderEndsAndTheNextOneIsReached) {
     PeerProcess survivor("survivor", environment);
     survivor.link.put(rounds);
     const auto survivor_name = survivor.link.get<HostPort>();
+    std::set<HostPort> names;
     for (std::uint32_t round = 0; round < rounds; ++round) {
-        auto victim = std::make_unique<PeerProcess>("victim", environment);
-        victim->link.put(phase);
-        victim->link.put(Place::loopback());
-        const auto name = victim->link.get<HostPort>();
+        std::unique_ptr<PeerProcess> victim;
+        HostPort name;
+        // Each has a name of its own: what is sent to one that has just ended may be lost.
+        do {
+            victim = std::make_unique<PeerProcess>("victim", environment);
+            victim->link.put(phase);
+            victim->link.put(Place::loopback());
+            name = victim->link.get<HostPort>();
+        } while (!names.insert(name).second);
         victim->link.put(survivor_name);
         survivor.link.put(phase);
         survivor.link.put(name);
