@@ -242,8 +242,10 @@ Peer EndpointParts::number_of(const HostPort& name) const {
 /// The book has changed: numbers and conversations are brought together anew.
 void EndpointParts::renumber() {
     const std::uint64_t version = book_->version();
+    const std::vector<AddressBook::Entry> entries = book_->entries();
     std::vector<Number> numbers;
-    for (const AddressBook::Entry& entry : book_->entries())
+    numbers.reserve(entries.size());
+    for (const AddressBook::Entry& entry : entries)
         numbers.push_back({key_of(entry.address), entry.peer});
     std::sort(numbers.begin(), numbers.end());
     // Of those that mean the same endpoint the lowest counts, and the others are its twins.

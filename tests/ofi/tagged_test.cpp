@@ -99,6 +99,20 @@ TEST(Tagged, AllSixtyFourBitsCount) {
     pair.b.expect_quiet(&pair.a);
 }
 
+TEST(Tagged, ASourceThatWasInsertedTwiceHasTwoNumbers) {
+    Pair pair;
+    const fi_addr_t second = pair.b.insert(pair.a);
+    ASSERT_EQ(second, 2U);
+    std::vector<char> got(16);
+    receive(pair.b, 7, 0, got, nullptr, second);
+    send(pair.a, pair.b, 7, pattern(16, 3));
+    EXPECT_EQ(pair.b.next_good(&pair.a).tag, 7U);
+    EXPECT_EQ(got, pattern(16, 3));
+    send(pair.b, pair.a, 8, pattern(16, 4), second);
+    receive(pair.a, 8, 0, got, nullptr, 0);
+    EXPECT_TRUE(pair.b.next_good(&pair.a).flags & FI_SEND);
+}
+
 TEST(Tagged, AReceiveFromOneSourceTakesNoOther) {
     Pair pair;
     Node third;
