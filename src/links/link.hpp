@@ -112,15 +112,14 @@ class Link {
         long_packets_.sent_long();
         ++counters_.sent_long_packets;
     }
-    /// How long a packet may be: on a fast link as long as a train, which spares the processor
-    /// work. On one that is slower than the processor it only saves headers, and `also_if_slow`
-    /// says whether it may, as long as it does not take long. 0: no longer than a datagram.
-    [[nodiscard]] std::uint32_t longest_packet(bool also_if_slow) const noexcept {
+    /// How long a packet may be: as long as a train, which spares the processor work, where that
+    /// does not take long; on a slow link less, for the headers that it saves. 0: no longer than a
+    /// datagram.
+    [[nodiscard]] std::uint32_t longest_packet() const noexcept {
         if (!limits_.long_packets || limits_.short_only || !long_packets_.allows()) return 0;
-        if (rate_ == 0 || rate_ > least_fast_rate) return limits_.train_bytes;
-        if (!also_if_slow) return 0;
+        if (rate_ == 0) return limits_.train_bytes;
         return static_cast<std::uint32_t>(
-            std::min<double>(limits_.train_bytes, rate_ * longest_seconds_if_slow));
+            std::min<double>(limits_.train_bytes, rate_ * longest_packet_seconds));
     }
     /// The sender has nothing more to send, so the packet sent last says nothing about the rate.
     void ran_dry() noexcept {
@@ -259,8 +258,7 @@ class Link {
         if (loss_share_ < least_loss_share) loss_share_ = 0;
     }
     static constexpr double least_loss_share = 1e-9;
-    static constexpr double least_fast_rate = 500e6;
-    static constexpr double longest_seconds_if_slow = 0.5e-3;
+    static constexpr double longest_packet_seconds = 0.5e-3;
     static constexpr double most_lost_by_chance = 0.02;
     static constexpr Nanoseconds unfelt_queue = 250'000;
 

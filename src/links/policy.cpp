@@ -118,7 +118,6 @@ class AdaptivePolicy final : public Policy {
         if (open == nullptr || earliest_open > 2 * earliest + worth_waiting) return std::nullopt;
         return open->index;
     }
-    bool long_packets_on_slow_links() const noexcept override { return true; }
 
   private:
     /// For less than as long again and this, in seconds, nobody waits: links would run dry behind

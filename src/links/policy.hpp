@@ -49,10 +49,6 @@ class Policy {
                                                             std::uint32_t bytes) = 0;
     /// The link for something short, where only the time counts.
     [[nodiscard]] virtual std::optional<std::size_t> choose_short(std::span<const LinkView> links);
-    /// May a link that is slower than the processor carry long packets, too? They save a header in
-    /// each datagram, but all of one comes late if it takes the wrong link, so only who knows how
-    /// fast links are should have them.
-    [[nodiscard]] virtual bool long_packets_on_slow_links() const noexcept { return false; }
 
   private:
     std::optional<std::size_t> last_short_;

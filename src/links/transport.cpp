@@ -247,9 +247,7 @@ bool Transport::send_train(std::size_t index, Nanoseconds now) {
         std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
     // What was lost comes in many short pieces, each a packet of its own.
     const std::uint32_t long_limit =
-        client_.is_urgent()
-            ? 0
-            : std::min(limit, link.longest_packet(policy_->long_packets_on_slow_links()));
+        client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());
     if (long_limit >= 2 * limits.packet_bytes)
         train_.begin_long(limits.packet_bytes, long_limit, guard_, header_for(link),
                           link.next_number());

@@ -159,30 +159,30 @@ TEST(LongPacketTrust, ForgivesWhenManyHaveCome) {
 TEST(Link, CarriesLongPacketsUntilOneIsLost) {
     Link link(0, {}, 1'000);
     link.enter(LinkState::Up, 1'000);
-    ASSERT_NE(link.longest_packet(false), 0U);
+    ASSERT_NE(link.longest_packet(), 0U);
     link.sent_long(60'000, {0, 0, 0, 60'000}, 2'000);
     EXPECT_EQ(link.in_flight(), 60'000U);
     EXPECT_EQ(link.counters().sent_packets, 1U);
     EXPECT_EQ(link.counters().sent_long_packets, 1U);
-    EXPECT_EQ(link.longest_packet(false), 0U);
+    EXPECT_EQ(link.longest_packet(), 0U);
     link.acknowledged(0, 1, 50'000, 0);
-    EXPECT_NE(link.longest_packet(false), 0U);
+    EXPECT_NE(link.longest_packet(), 0U);
     link.sent_long(60'000, {0, 0, 60'000, 120'000}, 60'000);
     std::size_t lost = 0;
     link.lose_all([&](const Span& span) { lost += span.end - span.begin; });
     EXPECT_EQ(lost, 60'000U);
-    EXPECT_EQ(link.longest_packet(false), 0U);
+    EXPECT_EQ(link.longest_packet(), 0U);
     link.acknowledged(1, 2, 70'000, 0);  // it was only late
-    EXPECT_NE(link.longest_packet(false), 0U);
+    EXPECT_NE(link.longest_packet(), 0U);
 }
 
 TEST(Link, CarriesNoLongPacketsWhereTheyMayNotBe) {
     LinkLimits limits;
     limits.long_packets = false;
-    EXPECT_EQ(Link(0, limits, 0).longest_packet(true), 0U);
+    EXPECT_EQ(Link(0, limits, 0).longest_packet(), 0U);
     limits.long_packets = true;
     limits.short_only = true;
-    EXPECT_EQ(Link(0, limits, 0).longest_packet(true), 0U);
+    EXPECT_EQ(Link(0, limits, 0).longest_packet(), 0U);
 }
 
 struct LongTrain {

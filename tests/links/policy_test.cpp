@@ -143,12 +143,6 @@ TEST(AdaptivePolicy, DoesNotLetALinkRunDryBehindOneWithAShortWindow) {
     EXPECT_FALSE(policy->choose(links, train));
 }
 
-TEST(Policy, OnlyTheOneThatMeasuresPutsLongPacketsOnSlowLinks) {
-    for (const PolicyKind kind : {PolicyKind::Static, PolicyKind::OneWay, PolicyKind::Dynamic})
-        EXPECT_FALSE(make_policy(kind, {0, true})->long_packets_on_slow_links());
-    EXPECT_TRUE(make_policy(PolicyKind::Adaptive, {0, true})->long_packets_on_slow_links());
-}
-
 TEST(AdaptivePolicy, TriesALinkThatWasNeverMeasured) {
     auto links = links_of(2);
     links[0].rate = 1e9;

@@ -80,7 +80,6 @@ class LongPacketsJoined : public LongPackets {
 struct SlowLink {
     const char* name;
     double bytes_per_second;
-    links::PolicyKind policy;
     std::size_t datagrams;  ///< of a packet, most often; 1: none is long
 };
 
@@ -94,12 +93,11 @@ class LongPacketsOnASlowLink : public LongPackets, public testing::WithParamInte
         NetworkOptions options = options_of(1);
         options.faults.bytes_per_second = GetParam().bytes_per_second;
         options.faults.queue_bytes = 1'000'000;
-        options.policy = GetParam().policy;
         return options;
     }
 };
 
-TEST_P(LongPacketsOnASlowLink, AreForThePolicyThatKnowsAndDoNotTakeLong) {
+TEST_P(LongPacketsOnASlowLink, DoNotTakeLong) {
     for (int i = 0; i < 3; ++i)
         sends_all();  // the rate is known
     begun = full = 0;
@@ -118,13 +116,11 @@ TEST_P(LongPacketsOnASlowLink, AreForThePolicyThatKnowsAndDoNotTakeLong) {
     EXPECT_LE(begun, expected * 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Links, LongPacketsOnASlowLink,
-    testing::Values(SlowLink{"gigabit", 125e6, links::PolicyKind::Adaptive, 44},
-                    SlowLink{"quarter_of_it", 31e6, links::PolicyKind::Adaptive, 11},
-                    SlowLink{"too_slow", 2e6, links::PolicyKind::Adaptive, 1},
-                    SlowLink{"not_by_dynamic", 125e6, links::PolicyKind::Dynamic, 1}),
-    [](const auto& each) { return std::string(each.param.name); });
+INSTANTIATE_TEST_SUITE_P(Links, LongPacketsOnASlowLink,
+                         testing::Values(SlowLink{"gigabit", 125e6, 44},
+                                         SlowLink{"quarter_of_it", 31e6, 11},
+                                         SlowLink{"too_slow", 2e6, 1}),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(LongPackets, CarryALongMessage) {
     sends_all();
@@ -162,9 +158,9 @@ TEST_F(LongPackets, OneDatagramLostAndTheRestGoesInShortOnes) {
         sends_all();
         EXPECT_EQ(begun, 0U);
         // Each loss makes it wait longer for the next.
-        for (int i = 0; i < 40 && network->side(0).transport.link(0).longest_packet(true) == 0; ++i)
+        for (int i = 0; i < 40 && network->side(0).transport.link(0).longest_packet() == 0; ++i)
             sends_all();
-        EXPECT_NE(network->side(0).transport.link(0).longest_packet(true), 0U);
+        EXPECT_NE(network->side(0).transport.link(0).longest_packet(), 0U);
     }
 }
 
