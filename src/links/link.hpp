@@ -146,7 +146,9 @@ class Link {
     /// silence: nothing follows the last packets of a window that could show that they were lost.
     [[nodiscard]] Nanoseconds tail_time() const noexcept {
         if (in_flight_ == 0 || tail_sent_again_ || smoothed_rtt_ == 0) return never;
-        return last_data_sent_ + smoothed_rtt_ + smoothed_rtt_ / 2 + tail_slack;
+        // While answers keep coming they are not the last ones.
+        return std::max(last_data_sent_ + smoothed_rtt_, last_activity_) + smoothed_rtt_ / 2 +
+               tail_slack;
     }
     void sends_tail_again() noexcept { tail_sent_again_ = true; }
     /// When the link should be asked whether it lives: its oldest packet is unanswered.
@@ -169,6 +171,10 @@ class Link {
     /// Bytes a second; 0: not known yet.
     [[nodiscard]] double rate() const noexcept { return rate_; }
     [[nodiscard]] Nanoseconds rate_measured_at() const noexcept { return rate_measured_at_; }
+    /// Measured not long before then.
+    [[nodiscard]] bool rate_is_known(Nanoseconds at) const noexcept {
+        return rate_ != 0 && at - rate_measured_at_ < rate_holds;
+    }
     [[nodiscard]] double loss_share() const noexcept { return loss_share_; }
 
     // --- receiving
@@ -259,6 +265,9 @@ class Link {
     }
     static constexpr double least_loss_share = 1e-9;
     static constexpr double longest_packet_seconds = 0.5e-3;
+    static constexpr Nanoseconds rate_memory = 16'000'000;
+    static constexpr Nanoseconds rate_holds = 100'000'000;
+    static constexpr std::uint64_t least_measured = 8192;
     static constexpr double most_lost_by_chance = 0.02;
     static constexpr Nanoseconds unfelt_queue = 250'000;
 
@@ -492,11 +501,19 @@ inline void Link::measure(const SentPacket& packet, Nanoseconds now, Nanoseconds
     const Nanoseconds rtt = now - packet.sent;
     measured_rtt(rtt > delay ? rtt - delay : rtt);
     const Nanoseconds span = now - packet.acknowledged_at;
-    if (span <= 0 || packet.idle) return;
-    const double sample = static_cast<double>(acknowledged_bytes_ - packet.acknowledged_bytes) *
-                          1e9 / static_cast<double>(span);
-    // Up quickly and down slowly: a sample can be too low for many reasons.
-    rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) / (sample > rate_ ? 2 : 8);
+    if (span <= 0) return;
+    const std::uint64_t bytes = acknowledged_bytes_ - packet.acknowledged_bytes;
+    const double sample = static_cast<double>(bytes) * 1e9 / static_cast<double>(span);
+    // With nothing behind it, it shows only that the link is not slower than that; unless it was
+    // its length that took the time.
+    if (packet.idle && (bytes < least_measured ||
+                        (sample < rate_ && rtt < 2 * least_rtt_ + unfelt_queue && rate_ != 0)))
+        return;
+    // As much as it tells of time, and no more than half: many links let the first bytes after a
+    // pause through at once, which says nothing about those that follow.
+    const double weight =
+        std::min(static_cast<double>(span) / static_cast<double>(rate_memory), 0.5);
+    rate_ = rate_ == 0 ? sample : rate_ + (sample - rate_) * weight;
     rate_measured_at_ = now;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "links/policy.hpp"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 
 namespace via::links {
 namespace {
@@ -32,11 +34,11 @@ std::optional<std::size_t> in_turn(std::span<const LinkView> links, std::size_t 
 class StaticPolicy final : public Policy {
   public:
     explicit StaticPolicy(const PolicyTerms& terms) : connection_(terms.connection) {}
-    std::optional<std::size_t> choose(std::span<const LinkView> links, std::uint32_t) override {
+    std::optional<Choice> choose(std::span<const LinkView> links, std::uint64_t) override {
         if (links.empty()) return std::nullopt;
         const auto bound = in_turn(links, connection_ % links.size(), carries_bulk);
         if (!bound || links[*bound].room == 0) return std::nullopt;
-        return bound;
+        return Choice{*bound};
     }
     std::optional<std::size_t> choose_short(std::span<const LinkView> links) override {
         if (links.empty()) return std::nullopt;
@@ -52,7 +54,7 @@ class StaticPolicy final : public Policy {
 class OneWayPolicy final : public Policy {
   public:
     explicit OneWayPolicy(const PolicyTerms& terms) : parity_(terms.requester ? 0 : 1) {}
-    std::optional<std::size_t> choose(std::span<const LinkView> links, std::uint32_t) override {
+    std::optional<Choice> choose(std::span<const LinkView> links, std::uint64_t) override {
         if (links.empty()) return std::nullopt;
         const auto mine = [&](const LinkView& link) {
             return carries_bulk(link) && link.index % 2 == parity_;
@@ -61,8 +63,9 @@ class OneWayPolicy final : public Policy {
         const auto chosen = in_turn(links, next_, [&](const LinkView& link) {
             return (any ? mine(link) : carries_bulk(link)) && link.room != 0;
         });
-        if (chosen) next_ = *chosen + 1;
-        return chosen;
+        if (!chosen) return std::nullopt;
+        next_ = *chosen + 1;
+        return Choice{*chosen};
     }
 
   private:
@@ -73,7 +76,7 @@ class OneWayPolicy final : public Policy {
 /// The paper's: a link is busy if it is sending here or receiving there.
 class DynamicPolicy final : public Policy {
   public:
-    std::optional<std::size_t> choose(std::span<const LinkView> links, std::uint32_t) override {
+    std::optional<Choice> choose(std::span<const LinkView> links, std::uint64_t) override {
         if (links.empty()) return std::nullopt;
         auto chosen = in_turn(links, next_, [](const LinkView& link) {
             return carries_bulk(link) && link.room != 0 && link.in_flight == 0 && !link.peer_busy;
@@ -82,49 +85,85 @@ class DynamicPolicy final : public Policy {
             chosen = in_turn(links, next_, [](const LinkView& link) {
                 return carries_bulk(link) && link.room != 0;
             });
-        if (chosen) next_ = *chosen + 1;
-        return chosen;
+        if (!chosen) return std::nullopt;
+        next_ = *chosen + 1;
+        return Choice{*chosen};
     }
 
   private:
     std::size_t next_ = 0;
 };
 
-/// Earliest completion. Waiting for a fast link can be better than using a slow one.
+/// Earliest completion of all that is pending: links are filled like vessels with one level, the
+/// time at which everything is there. A link whose queue stands above it gets nothing: waiting for
+/// the others is better.
 class AdaptivePolicy final : public Policy {
   public:
-    std::optional<std::size_t> choose(std::span<const LinkView> links,
-                                      std::uint32_t bytes) override {
+    std::optional<Choice> choose(std::span<const LinkView> links, std::uint64_t pending) override {
+        const double end = level(links, pending);
+        const auto next =
+            static_cast<double>(std::min<std::uint64_t>(pending, std::uint64_t{64} << 10U));
         const LinkView* best = nullptr;
-        const LinkView* open = nullptr;  // the best of those that have room
         double earliest = 0;
-        double earliest_open = 0;
         for (const LinkView& link : links) {
-            if (!carries_bulk(link)) continue;
-            const double rate = link.rate > 0 ? link.rate : unknown_rate;
-            // The queue is in the bytes on the way; a round trip through it would count it twice,
-            // and for ever on a link that is not chosen any more.
-            const double arrival = (static_cast<double>(link.in_flight) + bytes) / rate +
-                                   static_cast<double>(link.least_round_trip) / 2e9;
+            if (!carries_bulk(link) || link.room == 0) continue;
+            if (is_measured(link) && emptied(link) > end + worth_waiting) continue;
+            const double arrival = emptied(link) + next / rate_of(link);
             if (best == nullptr || arrival < earliest) {
                 best = &link;
                 earliest = arrival;
             }
-            if (link.room != 0 && (open == nullptr || arrival < earliest_open)) {
-                open = &link;
-                earliest_open = arrival;
-            }
         }
-        if (open == nullptr || earliest_open > 2 * earliest + worth_waiting) return std::nullopt;
-        return open->index;
+        if (best == nullptr) return std::nullopt;
+        if (!is_measured(*best)) return Choice{best->index};
+        // Pieces that take no time are not cut: each costs the processor as much as a long one.
+        const double bytes = std::max(end - emptied(*best), shortest_piece) * rate_of(*best);
+        return Choice{best->index, bytes < most ? static_cast<std::uint64_t>(bytes) : ~0ULL};
     }
 
   private:
-    /// For less than as long again and this, in seconds, nobody waits: links would run dry behind
-    /// one with a short window, or whose queue is short for a moment.
-    static constexpr double worth_waiting = 0.5e-3;
+    static bool is_measured(const LinkView& link) noexcept { return link.rate > 0; }
+    static double rate_of(const LinkView& link) noexcept {
+        return is_measured(link) ? link.rate : unknown_rate;
+    }
+    /// When what is on the way will be there, in seconds. The queue is in these bytes; a round trip
+    /// through it would count it twice, and for ever on a link that is not chosen any more.
+    static double emptied(const LinkView& link) noexcept {
+        return static_cast<double>(link.in_flight) / rate_of(link) +
+               static_cast<double>(link.least_round_trip) / 2e9;
+    }
+    /// When all can be there, if each link carries until then. Those that were not measured are
+    /// trusted with no more than they have room for.
+    static double level(std::span<const LinkView> links, std::uint64_t pending) noexcept {
+        double rest = static_cast<double>(pending);
+        for (const LinkView& link : links)
+            if (carries_bulk(link) && !is_measured(link)) rest -= link.room;
+        rest = std::max(rest, 0.0);
+        // Links are left out from the last to be empty on, until all others are below the level.
+        double end = std::numeric_limits<double>::infinity();
+        for (;;) {
+            double rates = 0;
+            double bytes = rest;
+            double highest = 0;
+            for (const LinkView& link : links) {
+                if (!carries_bulk(link) || !is_measured(link) || emptied(link) >= end) continue;
+                rates += link.rate;
+                bytes += emptied(link) * link.rate;
+                highest = std::max(highest, emptied(link));
+            }
+            if (rates == 0) return end;
+            const double filled = bytes / rates;
+            if (filled >= highest) return filled;
+            end = highest;
+        }
+    }
+
+    /// For less than this, in seconds, nobody waits.
+    static constexpr double worth_waiting = 0.1e-3;
+    static constexpr double shortest_piece = 0.1e-3;  ///< in seconds
     /// A link that has not been measured is tried soon.
     static constexpr double unknown_rate = 1e10;
+    static constexpr double most = 1e18;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,7 +31,7 @@ enum class PolicyKind : std::uint8_t {
     Static,    ///< one link, by the connection's number
     OneWay,    ///< some links send, the others receive
     Dynamic,   ///< any free link in turn; if none is free, the busy ones in turn
-    Adaptive,  ///< the link on which it would arrive first
+    Adaptive,  ///< as much for each link as it can carry until all is there
 };
 [[nodiscard]] std::optional<PolicyKind> policy_named(std::string_view name) noexcept;
 [[nodiscard]] const char* name_of(PolicyKind kind) noexcept;
@@ -41,12 +42,18 @@ struct PolicyTerms {
     bool requester = false;  ///< this end asked for the connection
 };
 
+/// Where the next piece goes.
+struct Choice {
+    std::size_t link = 0;
+    std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();  ///< at most
+};
+
 class Policy {
   public:
     virtual ~Policy() = default;
-    /// The link for the next train of `bytes` of a longer message. Empty: none now.
-    [[nodiscard]] virtual std::optional<std::size_t> choose(std::span<const LinkView> links,
-                                                            std::uint32_t bytes) = 0;
+    /// For something long, of which `pending` bytes have not been sent yet. Empty: no link now.
+    [[nodiscard]] virtual std::optional<Choice> choose(std::span<const LinkView> links,
+                                                       std::uint64_t pending) = 0;
     /// The link for something short, where only the time counts.
     [[nodiscard]] virtual std::optional<std::size_t> choose_short(std::span<const LinkView> links);
 

@@ -11,7 +11,6 @@ constexpr std::uint64_t short_bytes = 8192;
 /// The choice of a link for it holds so long, unless the link falls or fills up: choosing takes
 /// time.
 constexpr Nanoseconds short_choice_holds = 50'000;
-constexpr Nanoseconds rate_holds = 100'000'000;
 /// The least train of a long stream.
 constexpr std::uint32_t worthwhile_bytes = 48U << 10U;
 /// Links whose state one packet tells.
@@ -144,6 +143,9 @@ void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
 void Transport::view(Nanoseconds now, std::uint64_t pending) {
     views_.clear();
     const bool any = any_up();
+    Nanoseconds last_measured = 0;
+    for (const Link& link : links_)
+        last_measured = std::max(last_measured, link.rate_measured_at());
     for (const Link& link : links_) {
         LinkView one;
         one.index = link.number();
@@ -153,8 +155,9 @@ void Transport::view(Nanoseconds now, std::uint64_t pending) {
         one.peer_busy = link.peer_busy;
         one.room = room_for(link, pending, now);
         one.in_flight = link.in_flight();
-        // A link that has not been used for long may have become a better one: it is tried again.
-        one.rate = now - link.rate_measured_at() < rate_holds ? link.rate() : 0;
+        // A link that was not used while others were may have become a better one: it is tried
+        // again.
+        one.rate = link.rate_is_known(last_measured) ? link.rate() : 0;
         one.round_trip = link.smoothed_rtt();
         one.least_round_trip = link.least_rtt();
         views_.push_back(one);
@@ -180,12 +183,12 @@ bool Transport::short_choice_holds_for(std::uint64_t pending, Nanoseconds now) c
            link.room(now) >= pending;
 }
 
-std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds now) {
+std::optional<Choice> Transport::choose(std::uint64_t pending, Nanoseconds now) {
     if (links_.size() == 1) {
         if (room_for(links_[0], pending, now) == 0) return std::nullopt;
-        return 0;
+        return Choice{};
     }
-    if (short_choice_holds_for(pending, now)) return short_choice_;
+    if (short_choice_holds_for(pending, now)) return Choice{short_choice_};
     view(now, pending);
     if (terms_.one_link) {
         if (!views_[sticky_].up || views_[sticky_].short_only) {
@@ -193,10 +196,8 @@ std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds 
                 if (one.up && !one.short_only) sticky_ = one.index;
         }
         if (views_[sticky_].room == 0) return std::nullopt;
-        return sticky_;
+        return Choice{sticky_};
     }
-    const auto bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(pending, Train::most_bytes));
     if (pending <= short_bytes) {
         const auto left_out = std::erase_if(views_, [&](const LinkView& one) {
             return !carries(links_[one.index].limits(), pending);
@@ -205,9 +206,9 @@ std::optional<std::size_t> Transport::choose(std::uint64_t pending, Nanoseconds 
         if (!chosen || links_[*chosen].room(now) == 0) return std::nullopt;
         short_choice_ = *chosen;
         short_choice_until_ = left_out == 0 ? now + short_choice_holds : 0;
-        return chosen;
+        return Choice{*chosen};
     }
-    return policy_->choose(views_, bytes);
+    return policy_->choose(views_, pending);
 }
 
 /// Where the peer's packets come from, the way back is open, too, most likely. If the link is not
@@ -230,21 +231,23 @@ bool Transport::transmit(Nanoseconds now, std::uint64_t worth) {
     for (;;) {
         const std::uint64_t pending = closing_ ? 0 : client_.pending_bytes();
         if (pending < (any ? worth : 1) && !acknowledgement_due()) break;
-        std::optional<std::size_t> link;
-        if (pending != 0) link = choose(pending, now);
-        if (!link && acknowledgement_due()) link = answering_link();
-        if (!link || !send_train(*link, now)) break;
+        std::optional<Choice> choice;
+        if (pending != 0) choice = choose(pending, now);
+        if (!choice && acknowledgement_due()) choice = Choice{answering_link()};
+        if (!choice || !send_train(*choice, now)) break;
         any = true;
     }
     return any;
 }
 
-bool Transport::send_train(std::size_t index, Nanoseconds now) {
+bool Transport::send_train(const Choice& choice, Nanoseconds now) {
+    const std::size_t index = choice.link;
     Link& link = links_[index];
     const LinkLimits& limits = link.limits();
     const std::uint32_t room = link.room(now);
+    const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, choice.bytes));
     const std::uint32_t limit =
-        std::min({limits.train_bytes, Train::most_bytes, std::max(room, limits.packet_bytes)});
+        std::min({limits.train_bytes, Train::most_bytes, std::max(wanted, limits.packet_bytes)});
     // What was lost comes in many short pieces, each a packet of its own.
     const std::uint32_t long_limit =
         client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());

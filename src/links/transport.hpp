@@ -166,9 +166,9 @@ class Transport {
     void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] bool short_choice_holds_for(std::uint64_t pending,
                                               Nanoseconds now) const noexcept;
-    [[nodiscard]] std::optional<std::size_t> choose(std::uint64_t pending, Nanoseconds now);
+    [[nodiscard]] std::optional<Choice> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::size_t answering_link() noexcept;
-    bool send_train(std::size_t index, Nanoseconds now);
+    bool send_train(const Choice& choice, Nanoseconds now);
     /// False: it could not leave this host, and says nothing about the link.
     bool send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
                       std::uint32_t padded_to);

@@ -317,6 +317,67 @@ TEST_F(LinkTest, TheRateIsMeasuredWhereThereWasSomethingToSend) {
     EXPECT_EQ(link.rate(), before);
 }
 
+TEST_F(LinkTest, ABurstAfterAPauseIsNotTakenForTheRate) {
+    // 128 KB at once, as a token bucket gives them, then 31 MB/s.
+    constexpr std::uint64_t at_once = 128 << 10U;
+    constexpr double rate = 31e6;
+    for (int message = 0; message < 20; ++message) {
+        const std::uint64_t first = link.next_number();
+        const Nanoseconds began = now;
+        send(4 * 46);  // 257 KB
+        link.ran_dry();
+        for (std::uint64_t i = 0; i < 4; ++i) {
+            const std::uint64_t bytes = (i + 1) * 46 * packet_bytes;
+            now = began + 100 * microsecond;
+            if (bytes > at_once)
+                now += static_cast<Nanoseconds>(static_cast<double>(bytes - at_once) / rate * 1e9);
+            acknowledge(first + i * 46, first + (i + 1) * 46);
+        }
+        now += 10 * millisecond;
+    }
+    EXPECT_LT(link.rate(), 3 * rate);
+    EXPECT_GT(link.rate(), rate / 2);
+}
+
+TEST_F(LinkTest, ALoneMessageShowsTheRateIfItsLengthTookTheTime) {
+    const auto take = [&](std::uint32_t packets, Nanoseconds time) {
+        const std::uint64_t first = link.next_number();
+        send(packets);
+        link.ran_dry();
+        now += time;
+        acknowledge(first, link.next_number());
+    };
+    take(1, 20 * microsecond);
+    EXPECT_EQ(link.rate(), 0) << "too short to show anything";
+    for (int i = 0; i < 200; ++i)
+        take(10, 450 * microsecond);
+    EXPECT_NEAR(link.rate(), 31e6, 3e6);
+    for (int i = 0; i < 2000; ++i)
+        take(10, 100 * microsecond);
+    EXPECT_NEAR(link.rate(), 140e6, 14e6) << "it has become faster";
+    const double fast = link.rate();
+    take(10, 200 * microsecond);
+    EXPECT_EQ(link.rate(), fast) << "a moment more shows nothing";
+    for (int i = 0; i < 200; ++i)
+        take(10, 450 * microsecond);
+    EXPECT_LT(link.rate(), 40e6) << "and slower";
+}
+
+TEST_F(LinkTest, NothingIsSentAgainWhileAnswersKeepComing) {
+    for (int i = 0; i < 50; ++i)
+        fly(millisecond);
+    const std::uint64_t first = link.next_number();
+    send(20);
+    const Nanoseconds sent_at = now;
+    for (std::uint64_t i = 0; i < 19; ++i) {
+        now += 500 * microsecond;
+        acknowledge(first + i, first + i + 1);
+        EXPECT_GT(link.tail_time(), now + 500 * microsecond);
+    }
+    EXPECT_GT(now, sent_at + 9 * millisecond);
+    EXPECT_LT(link.tail_time(), now + link.smoothed_rtt()) << "the last one is waited for";
+}
+
 TEST_F(LinkTest, AFullKernelStopsItForAMoment) {
     link.kernel_full(now);
     EXPECT_EQ(link.room(now), 0U);

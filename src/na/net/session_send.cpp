@@ -11,7 +11,7 @@
 namespace via::na::net {
 namespace {
 
-/// What one operation costs on top of its bytes, about.
+/// What one operation costs on top of its bytes, about. Its last piece counts for it.
 constexpr std::uint64_t operation_overhead = 16;
 /// A piece of a message that would be shorter waits for the next packet.
 constexpr std::uint32_t least_piece = 64;
@@ -301,7 +301,9 @@ void Session::fill_with_lost(links::Train& train, links::Span& span) {
         span.begin = from.begin;
         while (!from.empty() && !halted_) {
             const std::uint64_t number = from.first;
-            const std::uint32_t end = number == from.last ? from.end : operation(number).length;
+            const std::uint32_t length = operation(number).length;
+            const std::uint32_t end = number == from.last ? from.end : length;
+            const bool ends = end == length;
             std::uint32_t at = from.begin;
             bool finished = false;
             if (put_continuation(train, number, at, end)) {
@@ -313,7 +315,8 @@ void Session::fill_with_lost(links::Train& train, links::Span& span) {
             if (at != from.begin || finished) {
                 span.last = number;
                 span.end = at;
-                const std::uint64_t done = at - from.begin + (finished ? operation_overhead : 0);
+                const std::uint64_t done =
+                    at - from.begin + (finished && ends ? operation_overhead : 0);
                 pending_bytes_ -= std::min<std::uint64_t>(pending_bytes_, done);
             }
             from.begin = at;
@@ -407,9 +410,10 @@ void Session::retire_first(std::uint32_t status) {
 std::uint64_t Session::weight_of(const links::Span& span) noexcept {
     std::uint64_t bytes = 0;
     for (std::uint64_t n = std::max(span.first, first_operation_); n <= span.last; ++n) {
+        const std::uint32_t length = operation(n).length;
         const std::uint32_t begin = n == span.first ? span.begin : 0;
-        const std::uint32_t end = n == span.last ? span.end : operation(n).length;
-        bytes += (end > begin ? end - begin : 0) + operation_overhead;
+        const std::uint32_t end = n == span.last ? span.end : length;
+        bytes += (end > begin ? end - begin : 0) + (end == length ? operation_overhead : 0);
     }
     return bytes;
 }

@@ -112,6 +112,20 @@ TEST(Continuation, WhatComesAgainTakesNoMorePacketsThanBefore) {
     EXPECT_LE(packets_needed(lossy), least + least / 5);
 }
 
+TEST(Continuation, WhatTheKernelRefusesIsPendingAsBefore) {
+    NetworkOptions options = options_of(1);
+    options.faults.full = 10'000;
+    SimulatedNetwork network(36, options);
+    Memory from(300'000);
+    for (std::uint64_t i = 0; i < 3; ++i)
+        network.side(0).post_send(from.part(0, 100'000), from.handle, std::nullopt, i);
+    network.poll(0);
+    const std::uint64_t pending = network.side(0).session.pending_bytes();
+    EXPECT_GE(pending, 300'000U);
+    network.run(100 * millisecond, [] { return false; });
+    EXPECT_EQ(network.side(0).session.pending_bytes(), pending);
+}
+
 TEST(Continuation, BeforeItsBeginningItCountsAsLost) {
     SimulatedNetwork network(32, options_of(1));
     Side& side = network.side(1);

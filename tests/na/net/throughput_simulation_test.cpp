@@ -141,5 +141,48 @@ TEST(ThroughputSimulation, AdaptiveIsAsGoodAsTheBestOnLinksOfWhichOneLoses) {
     }
 }
 
+/// How long a message takes that is alone on links of 1 Gbit/s and 250 Mbit/s, in milliseconds,
+/// once they are known.
+double time_alone(links::PolicyKind policy, std::size_t bytes) {
+    NetworkOptions options = gigabit_link();
+    options.links = 2;
+    options.policy = policy;
+    SimulatedNetwork network(1, options);
+    network.faults(1).bytes_per_second = gigabit / 4;
+    std::vector<std::byte> memory(2 * bytes);
+    const std::uint32_t handle = SimulatedNetwork::register_memory(memory.data(), memory.size(), 0);
+    Nanoseconds taken = 0;
+    for (std::uint64_t message = 0; message < 30; ++message) {
+        network.side(1).post_receive(std::span(memory).subspan(bytes), handle, message);
+        network.side(0).post_send(std::span(memory).first(bytes), handle, std::nullopt, message);
+        const Nanoseconds start = network.now();
+        network.poll(0);
+        const bool came = network.run(10'000 * millisecond, [&] {
+            return network.side(1).completed(network.side(1).queues.receive).has_value();
+        });
+        EXPECT_TRUE(came);
+        taken = network.now() - start;
+        // Until the next one all has been answered.
+        network.run(20 * millisecond, [&] {
+            (void)network.side(0).completed(network.side(0).queues.send);
+            return false;
+        });
+    }
+    SimulatedNetwork::deregister_memory(handle);
+    std::cout << name_of(policy) << ", " << bytes << " bytes: " << taken / 1000 << " us\n";
+    return static_cast<double>(taken) / 1e6;
+}
+
+TEST(ThroughputSimulation, AMessageAloneIsCutSoThatUnequalLinksFinishTogether) {
+    for (const std::size_t bytes : {64U << 10U, 256U << 10U, 1U << 20U, 4U << 20U}) {
+        const double least = static_cast<double>(bytes) / (1.25 * gigabit * payload_share) * 1e3;
+        const double adaptive = time_alone(links::PolicyKind::Adaptive, bytes);
+        EXPECT_LT(adaptive, 1.1 * least + 0.2) << bytes;
+        if (bytes >= 1U << 20U) {
+            EXPECT_LT(adaptive, time_alone(links::PolicyKind::Dynamic, bytes)) << bytes;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace via::test
