@@ -101,8 +101,7 @@ class AdaptivePolicy final : public Policy {
   public:
     std::optional<Choice> choose(std::span<const LinkView> links, std::uint64_t pending) override {
         const double end = level(links, pending);
-        const auto next =
-            static_cast<double>(std::min<std::uint64_t>(pending, std::uint64_t{64} << 10U));
+        const auto next = static_cast<double>(std::min(pending, piece));
         const LinkView* best = nullptr;
         double earliest = 0;
         for (const LinkView& link : links) {
@@ -118,7 +117,7 @@ class AdaptivePolicy final : public Policy {
         if (!is_measured(*best)) return Choice{best->index};
         // Pieces that take no time are not cut: each costs the processor as much as a long one.
         const double bytes = std::max(end - emptied(*best), shortest_piece) * rate_of(*best);
-        return Choice{best->index, bytes < most ? static_cast<std::uint64_t>(bytes) : ~0ULL};
+        return Choice{best->index, static_cast<std::uint64_t>(bytes)};
     }
 
   private:
@@ -158,12 +157,12 @@ class AdaptivePolicy final : public Policy {
         }
     }
 
+    static constexpr std::uint64_t piece = 64U << 10U;  ///< as long as a train, about
     /// For less than this, in seconds, nobody waits.
     static constexpr double worth_waiting = 0.1e-3;
     static constexpr double shortest_piece = 0.1e-3;  ///< in seconds
     /// A link that has not been measured is tried soon.
     static constexpr double unknown_rate = 1e10;
-    static constexpr double most = 1e18;
 };
 
 }  // namespace
