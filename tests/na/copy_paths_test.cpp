@@ -205,16 +205,19 @@ TEST_F(Cma, CopiesJustThatAtAllAlignments) {
         for (std::size_t offset = 32; offset < 41; ++offset) {
             std::array<std::byte, 192> clean;
             fill_pattern(clean, 2);
-            ASSERT_TRUE(cma_write(child.pid(), clean.data(), address_of(&target), clean.size()));
-            ASSERT_TRUE(
-                cma_write(child.pid(), from.data(), address_of(target.data()) + offset, bytes));
-            std::array<std::byte, 192> back{};
-            ASSERT_TRUE(cma_read(child.pid(), back.data(), address_of(&target), back.size()));
-            ASSERT_EQ(matching_bytes(std::span(back).first(offset), 2), offset);
-            ASSERT_EQ(matching_bytes(std::span(back).subspan(offset, bytes), 1), bytes);
-            const std::size_t behind = offset + bytes;
-            ASSERT_EQ(matching_bytes(std::span(back).subspan(behind), 2, behind),
-                      back.size() - behind);
+            for (const LastWord last_word : {LastWord::Last, LastWord::Whenever}) {
+                ASSERT_TRUE(
+                    cma_write(child.pid(), clean.data(), address_of(&target), clean.size()));
+                ASSERT_TRUE(cma_write(child.pid(), from.data(), address_of(target.data()) + offset,
+                                      bytes, last_word));
+                std::array<std::byte, 192> back{};
+                ASSERT_TRUE(cma_read(child.pid(), back.data(), address_of(&target), back.size()));
+                ASSERT_EQ(matching_bytes(std::span(back).first(offset), 2), offset);
+                ASSERT_EQ(matching_bytes(std::span(back).subspan(offset, bytes), 1), bytes);
+                const std::size_t behind = offset + bytes;
+                ASSERT_EQ(matching_bytes(std::span(back).subspan(behind), 2, behind),
+                          back.size() - behind);
+            }
         }
     dialogue->parent = 1;
     EXPECT_EQ(child.wait(), 0);

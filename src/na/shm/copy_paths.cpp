@@ -95,11 +95,12 @@ bool cma_read(pid_t pid, std::byte* to, std::uint64_t remote_address, std::size_
     return true;
 }
 
-bool cma_write(pid_t pid, const std::byte* from, std::uint64_t remote_address,
-               std::size_t bytes) noexcept {
+bool cma_write(pid_t pid, const std::byte* from, std::uint64_t remote_address, std::size_t bytes,
+               LastWord last_word) noexcept {
     while (bytes != 0) {
         // Two parts in one call: the kernel copies them one after the other.
-        const std::size_t last = last_word_offset(remote_address, bytes);
+        const std::size_t last =
+            last_word == LastWord::Last ? last_word_offset(remote_address, bytes) : 0;
         iovec local{const_cast<std::byte*>(from), bytes};
         iovec remote[2] = {{reinterpret_cast<void*>(remote_address), last},
                            {reinterpret_cast<void*>(remote_address + last), bytes - last}};

@@ -89,12 +89,16 @@ bool ShmEndpoint::rdma_write(const ChainHead& head) {
     for (std::uint32_t i = 0; i < head.segments && failure == 0; ++i) {
         const PhysicalDescriptor& pd = pds.at(2 + i);
         const auto* from = reinterpret_cast<const std::byte*>(pd.address);
+        const bool ends = i + 1U == head.segments;
+        // A layer with a sink tells its peer by messages what it has written.
+        const LastWord last_word =
+            ends && queues_.sink == nullptr ? LastWord::Last : LastWord::Whenever;
         if (mapped != nullptr) {
-            if (i + 1U < head.segments)
-                copy_ascending(mapped + done, from, pd.length);
-            else
+            if (ends)
                 copy_ordered(mapped + done, from, pd.length);
-        } else if (!cma_write(peer_->pid(), from, remote.address + done, pd.length)) {
+            else
+                copy_ascending(mapped + done, from, pd.length);
+        } else if (!cma_write(peer_->pid(), from, remote.address + done, pd.length, last_word)) {
             failure = status_transport | (done != 0 ? status_partial : 0);
             break;
         }
