@@ -260,6 +260,7 @@ inline DoneOutcome VirtualInterface::done_of(std::uint64_t expected, VIP_DESCRIP
             settle();
             const DoneOutcome outcome = take(which, descriptor);
             if (outcome != DoneOutcome::NotDone) return outcome;
+            moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         }
         if (!queues_->shares_core.load(std::memory_order_relaxed)) [[likely]] {
             if (!queues_->polls_kernel.load(std::memory_order_relaxed)) base::cpu_relax();

@@ -228,6 +228,7 @@ class VirtualInterface final : public na::EndpointOwner {
     [[gnu::always_inline, nodiscard]] DoneOutcome done_of(std::uint64_t expected,
                                                           VIP_DESCRIPTOR*& descriptor);
     void take_from_service();
+    void stay_awake(std::uint64_t expected);
     void serve_sink_soon();
     [[nodiscard]] bool leave_to_sink();
     [[gnu::always_inline]] bool poll_for_program();
@@ -252,7 +253,9 @@ class VirtualInterface final : public na::EndpointOwner {
     std::atomic<std::uint64_t> polls_seen_by_service_{0};  ///< of the VI and its completion queues
     std::uint64_t polls_when_to_serve_ = 0;  ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
-    bool send_failed_ = false;    ///< a bad descriptor was posted on a reliable connection
+    bool armed_for_sleeper_ = false;
+    std::atomic<std::uint64_t> moves_{0};  ///< polls that found something, but nothing to be taken
+    bool send_failed_ = false;             ///< a bad descriptor was posted on a reliable connection
     bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested
     bool break_wanted_ = false;   ///< an error completion on a reliable connection was harvested
     std::unique_ptr<na::QueuePair> queues_;

@@ -53,15 +53,17 @@ bool wait_in_simulation(base::Nanoseconds spin, base::Deadline deadline, Look lo
     }
 }
 
-/// Returns true as soon as look() does, false at the deadline. `arm` makes arrivals ring.
-template <class Look, class Arm, class Yield>
+/// Returns true as soon as look() does, false at the deadline. `arm` makes arrivals ring. While
+/// moved() says that looks have moved something, if not what is waited for, it spins on: whoever
+/// slept would leave the pieces of a long message to another thread, one wake-up each.
+template <class Look, class Arm, class Yield, class Moved>
 bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,
-                Arm arm, Yield should_yield) {
+                Arm arm, Yield should_yield, Moved moved) {
     thread_local AdaptiveSpin adaptive;
     if (look()) return true;
     if (deadline.expired()) return false;
-    const base::Deadline spin_end = base::Deadline::after(adaptive.span(spin)).earlier(deadline);
-    do {
+    base::Deadline spin_end = base::Deadline::after(adaptive.span(spin)).earlier(deadline);
+    for (;;) {
         for (int i = 0; i < 32; ++i) {
             if (look()) {
                 adaptive.helped();
@@ -69,7 +71,11 @@ bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline d
             }
             if (should_yield()) sched_yield();
         }
-    } while (!spin_end.expired());
+        if (moved() && !deadline.expired())
+            spin_end = base::Deadline::after(spin).earlier(deadline);
+        else if (spin_end.expired())
+            break;
+    }
     adaptive.was_in_vain();
     for (;;) {
         if (deadline.expired()) return look();
@@ -83,6 +89,13 @@ bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline d
         doorbell.leave();
         if (look()) return true;
     }
+}
+
+/// The same for looks that do not tell what they have moved.
+template <class Look, class Arm, class Yield>
+bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,
+                Arm arm, Yield should_yield) {
+    return wait_until(doorbell, spin, deadline, look, arm, should_yield, [] { return false; });
 }
 
 }  // namespace via::ua

@@ -78,6 +78,30 @@ TEST(WaitUntil, SpinsBeforeItSleeps) {
     EXPECT_FALSE(doorbell.anyone_sleeps());
 }
 
+TEST(WaitUntil, SpinsOnWhileSomethingMoves) {
+    na::Doorbell doorbell = make_doorbell();
+    int looks = 0;
+    int arms = 0;
+    EXPECT_TRUE(wait_until(
+        doorbell, 1, Deadline::never(), [&] { return ++looks == 10'000; }, [&] { ++arms; }, never,
+        [] { return true; }));
+    EXPECT_EQ(arms, 0);
+    bool armed = false;
+    int moves = 3;
+    EXPECT_TRUE(wait_until(
+        doorbell, 1, Deadline::never(), [&] { return armed; }, [&] { armed = true; }, never,
+        [&] { return moves != 0 && moves-- != 0; }));
+    EXPECT_EQ(moves, 0) << "it slept though something moved";
+}
+
+TEST(WaitUntil, EndsAtTheDeadlineWhateverMoves) {
+    na::Doorbell doorbell = make_doorbell();
+    const Deadline deadline = Deadline::after_milliseconds(5);
+    EXPECT_FALSE(
+        wait_until(doorbell, 1'000'000'000, deadline, never, nothing, never, [] { return true; }));
+    EXPECT_TRUE(deadline.expired());
+}
+
 TEST(WaitUntil, EndsAtTheDeadline) {
     na::Doorbell doorbell = make_doorbell();
     for (const base::Nanoseconds spin : {base::Nanoseconds{0}, base::Nanoseconds{1'000'000'000}}) {
