@@ -110,6 +110,7 @@ base::Result<void> VirtualInterface::open(std::shared_ptr<Nic> nic, std::uint64_
     polled_queues_[1].store(receive_cq == send_cq ? nullptr : receive_cq,
                             std::memory_order_release);
     sleepers_ = 0;
+    armed_for_sleeper_ = false;
     peer_request_ = 0;
     peer_finished_ = false;
     peer_waiting_ = false;
@@ -597,7 +598,7 @@ void VirtualInterface::take_from_service() {
 void VirtualInterface::stay_awake(std::uint64_t expected) {
     const base::BiasedGuard guard(lock_);
     if (!is(expected) || sleepers_ != 0 || !std::exchange(armed_for_sleeper_, false)) return;
-    carrier_->arm(na::Wakes::Nobody);
+    if (!service_owned_.load(std::memory_order_relaxed)) carrier_->arm(na::Wakes::Nobody);
 }
 
 DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::Deadline deadline,

@@ -253,7 +253,7 @@ class VirtualInterface final : public na::EndpointOwner {
     std::atomic<std::uint64_t> polls_seen_by_service_{0};  ///< of the VI and its completion queues
     std::uint64_t polls_when_to_serve_ = 0;  ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
-    bool armed_for_sleeper_ = false;
+    bool armed_for_sleeper_ = false;       ///< still, though nobody may sleep any more
     std::atomic<std::uint64_t> moves_{0};  ///< polls that found something, but nothing to be taken
     bool send_failed_ = false;             ///< a bad descriptor was posted on a reliable connection
     bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested
