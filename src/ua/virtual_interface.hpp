@@ -253,11 +253,10 @@ class VirtualInterface final : public na::EndpointOwner {
     std::atomic<std::uint64_t> polls_seen_by_service_{0};  ///< of the VI and its completion queues
     std::uint64_t polls_when_to_serve_ = 0;  ///< the same, when the sink was to be served
     std::uint32_t sleepers_ = 0;  ///< threads of the program in wait(): arrivals wake them instead
-    bool armed_for_sleeper_ = false;       ///< still, though nobody may sleep any more
-    std::atomic<std::uint64_t> moves_{0};  ///< polls that found something, but nothing to be taken
-    bool send_failed_ = false;             ///< a bad descriptor was posted on a reliable connection
-    bool lost_remotely_ = false;  ///< an error completion that the peer caused was harvested
-    bool break_wanted_ = false;   ///< an error completion on a reliable connection was harvested
+    bool armed_for_sleeper_ = false;  ///< still, though nobody may sleep any more
+    bool send_failed_ = false;        ///< a bad descriptor was posted on a reliable connection
+    bool lost_remotely_ = false;      ///< an error completion that the peer caused was harvested
+    bool break_wanted_ = false;  ///< an error completion on a reliable connection was harvested
     std::unique_ptr<na::QueuePair> queues_;
     std::unique_ptr<na::Endpoint> endpoint_;
     na::Endpoint* carrier_ = nullptr;  ///< the endpoint that moves the data: nearly always the same
@@ -279,6 +278,7 @@ class VirtualInterface final : public na::EndpointOwner {
     std::uint64_t orphan_ = 0;        ///< its handle, if it was closed while a thread was inside
     NotificationList<ViHandler> notifications_[2];
     std::atomic<bool> watched_for_notification_{false};
+    std::atomic<std::uint64_t> moves_{0};  ///< polls that found something, but nothing to be taken
 };
 
 }  // namespace via::ua
