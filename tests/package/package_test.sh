@@ -130,12 +130,14 @@ files_of_root() {
 
 # Agents that were started on demand end by themselves; nobody else may be there.
 no_process_left() {
-    local process deadline=$((SECONDS + 30)) present
+    local process words deadline=$((SECONDS + 30)) present
     while :; do
         present=""
         for process in /proc/[0-9]*; do
             if [[ $(readlink "$process/root") == "$root" ]]; then
-                present+=" $(tr '\0' ' ' <"$process/cmdline")"
+                # It may have ended since.
+                words=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
+                present+=" $words"
             fi
         done
         if [[ -z $present ]]; then return; fi
