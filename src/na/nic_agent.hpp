@@ -240,6 +240,9 @@ class Endpoint {
     /// From now on an arrival rings the process's doorbell (once) and wakes whom it says. The
     /// caller polls once more after it, and may then sleep. Wakes::Nobody: the program polls again.
     virtual void arm(Wakes wakes) = 0;
+    /// For a caller that waits for a receive, and found nothing: so long it may rest, because the
+    /// message is long and on its way, and nothing is lost if poll() is not called meanwhile.
+    [[nodiscard]] virtual base::Nanoseconds respite() { return 0; }
     /// Sends (or reads) that are not done and that only further calls of poll() will finish.
     [[nodiscard]] virtual bool unfinished() const = 0;
     /// Tells a peer that makes no calls that something waits for it.

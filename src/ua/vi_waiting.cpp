@@ -17,6 +17,12 @@ void VirtualInterface::stay_awake(std::uint64_t expected) {
     if (!service_owned_.load(std::memory_order_relaxed)) carrier_->arm(na::Wakes::Nobody);
 }
 
+/// Pieces of a message come one by one: how long they may be left to gather.
+base::Nanoseconds VirtualInterface::respite(std::uint64_t expected) {
+    const base::BiasedGuard guard(lock_);
+    return is(expected) && state_ == ViState::Connected ? carrier_->respite() : 0;
+}
+
 DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::Deadline deadline,
                                    VIP_DESCRIPTOR*& descriptor) {
     DoneOutcome outcome = DoneOutcome::NotDone;
@@ -34,6 +40,7 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
         return outcome;
     }
     bool slept = false;
+    bool more_comes = false;
     std::uint64_t moves_seen = moves_.load(std::memory_order_relaxed);
     wait_until(
         doorbell, process.spin(), deadline, look,
@@ -51,9 +58,13 @@ DoneOutcome VirtualInterface::wait(std::uint64_t expected, Queue which, base::De
         [] { return false; },  // done() gives way itself
         [&] {
             const std::uint64_t moves = moves_.load(std::memory_order_relaxed);
-            if (std::exchange(moves_seen, moves) == moves) return false;
-            stay_awake(expected);
-            return true;
+            if (std::exchange(moves_seen, moves) != moves) {
+                stay_awake(expected);
+                more_comes = true;
+                return Seen{.moved = true};
+            }
+            const bool may_rest = more_comes && which == Queue::Receive;
+            return may_rest ? Seen{.respite = respite(expected)} : Seen{};
         });
     if (slept) {
         {

@@ -229,6 +229,7 @@ class VirtualInterface final : public na::EndpointOwner {
                                                           VIP_DESCRIPTOR*& descriptor);
     void take_from_service();
     void stay_awake(std::uint64_t expected);
+    [[nodiscard]] base::Nanoseconds respite(std::uint64_t expected);
     void serve_sink_soon();
     [[nodiscard]] bool leave_to_sink();
     [[gnu::always_inline]] bool poll_for_program();

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/nap.hpp"
 #include "na/doorbell.hpp"
 
 namespace via::ua {
@@ -53,25 +54,36 @@ bool wait_in_simulation(base::Nanoseconds spin, base::Deadline deadline, Look lo
     }
 }
 
+/// What a look has seen that did not find what is waited for.
+struct Seen {
+    bool moved = false;             ///< something else came
+    base::Nanoseconds respite = 0;  ///< nothing did, and for so long nobody need look
+};
+
 /// Returns true as soon as look() does, false at the deadline. `arm` makes arrivals ring. While
-/// moved() says that looks have moved something, if not what is waited for, it spins on: whoever
-/// slept would leave the pieces of a long message to another thread, one wake-up each.
-template <class Look, class Arm, class Yield, class Moved>
+/// seen() says that looks have moved something, if not what is waited for, it spins on: whoever
+/// slept would leave the pieces of a long message to another thread, one wake-up each. It naps
+/// where seen() lets it.
+template <class Look, class Arm, class Yield, class See>
 bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,
-                Arm arm, Yield should_yield, Moved moved) {
+                Arm arm, Yield should_yield, See seen) {
     thread_local AdaptiveSpin adaptive;
     if (look()) return true;
     if (deadline.expired()) return false;
     base::Deadline spin_end = base::Deadline::after(adaptive.span(spin)).earlier(deadline);
     for (;;) {
+        bool moved = false;
         for (int i = 0; i < 32; ++i) {
             if (look()) {
                 adaptive.helped();
                 return true;
             }
             if (should_yield()) sched_yield();
+            const Seen last = seen();
+            if (last.respite != 0) base::nap(std::min(last.respite, deadline.remaining()));
+            moved |= last.moved;
         }
-        if (moved() && !deadline.expired())
+        if (moved && !deadline.expired())
             spin_end = base::Deadline::after(spin).earlier(deadline);
         else if (spin_end.expired())
             break;
@@ -95,7 +107,7 @@ bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline d
 template <class Look, class Arm, class Yield>
 bool wait_until(na::Doorbell& doorbell, base::Nanoseconds spin, base::Deadline deadline, Look look,
                 Arm arm, Yield should_yield) {
-    return wait_until(doorbell, spin, deadline, look, arm, should_yield, [] { return false; });
+    return wait_until(doorbell, spin, deadline, look, arm, should_yield, [] { return Seen{}; });
 }
 
 }  // namespace via::ua

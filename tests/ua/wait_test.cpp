@@ -84,21 +84,41 @@ TEST(WaitUntil, SpinsOnWhileSomethingMoves) {
     int arms = 0;
     EXPECT_TRUE(wait_until(
         doorbell, 1, Deadline::never(), [&] { return ++looks == 10'000; }, [&] { ++arms; }, never,
-        [] { return true; }));
+        [] { return Seen{.moved = true}; }));
     EXPECT_EQ(arms, 0);
     bool armed = false;
     int moves = 3;
     EXPECT_TRUE(wait_until(
         doorbell, 1, Deadline::never(), [&] { return armed; }, [&] { armed = true; }, never,
-        [&] { return moves != 0 && moves-- != 0; }));
+        [&] { return Seen{.moved = moves != 0 && moves-- != 0}; }));
     EXPECT_EQ(moves, 0) << "it slept though something moved";
 }
 
 TEST(WaitUntil, EndsAtTheDeadlineWhateverMoves) {
     na::Doorbell doorbell = make_doorbell();
     const Deadline deadline = Deadline::after_milliseconds(5);
-    EXPECT_FALSE(
-        wait_until(doorbell, 1'000'000'000, deadline, never, nothing, never, [] { return true; }));
+    EXPECT_FALSE(wait_until(doorbell, 1'000'000'000, deadline, never, nothing, never,
+                            [] { return Seen{.moved = true}; }));
+    EXPECT_TRUE(deadline.expired());
+}
+
+TEST(WaitUntil, NapsWhereItMay) {
+    na::Doorbell doorbell = make_doorbell();
+    constexpr base::Nanoseconds respite = 1'000'000;
+    int looks = 0;
+    const base::Nanoseconds begin = base::machine_now();
+    EXPECT_TRUE(wait_until(
+        doorbell, 1'000'000'000, Deadline::never(), [&] { return ++looks == 4; }, nothing, never,
+        [&] { return Seen{.respite = looks == 3 ? respite : 0}; }));
+    EXPECT_GE(base::machine_now() - begin, respite);
+    EXPECT_EQ(looks, 4);
+}
+
+TEST(WaitUntil, NapsNoLongerThanTheDeadline) {
+    na::Doorbell doorbell = make_doorbell();
+    const Deadline deadline = Deadline::after_milliseconds(5);
+    EXPECT_FALSE(wait_until(doorbell, 1'000'000'000, deadline, never, nothing, never,
+                            [] { return Seen{.respite = 3'600'000'000'000}; }));
     EXPECT_TRUE(deadline.expired());
 }
 

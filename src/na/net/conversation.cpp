@@ -254,6 +254,18 @@ bool Conversation::poll(bool polled) {
     return session_.take_news() || any;
 }
 
+base::Nanoseconds Conversation::respite() {
+    const std::uint64_t missing = session_.missing_of_stream();
+    if (missing == 0) return 0;
+    now_is_fresh_ = false;
+    const base::Nanoseconds span = respite_.span(session_.delivered(), missing, now());
+    if (span != 0 && transport_.owes_acknowledgement()) {
+        transport_.owe_nothing();
+        transmit();
+    }
+    return span;
+}
+
 void Conversation::disconnect() {
     now_is_fresh_ = false;
     (void)now();

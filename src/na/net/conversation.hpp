@@ -13,6 +13,7 @@
 #include "base/quick_clock.hpp"
 #include "links/transport.hpp"
 #include "na/net/port.hpp"
+#include "na/net/respite.hpp"
 #include "na/net/session.hpp"
 
 namespace via::na::net {
@@ -39,6 +40,8 @@ class Conversation final : private links::Output, private PacketTaker {
     /// Takes what has come, sends what can be sent, sees to what is due. True: something came.
     /// `polled`: it will be called again at once; otherwise nothing is put off.
     bool poll(bool polled);
+    /// As Endpoint::respite(). What the peer waits for is sent before.
+    [[nodiscard]] base::Nanoseconds respite();
     void disconnect();
     [[nodiscard]] bool said_goodbye() const noexcept { return transport_.closed(); }
     [[nodiscard]] bool unfinished() const noexcept {
@@ -84,7 +87,8 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds now_;
     bool now_is_fresh_ = false;        ///< the clock was read in this call
     std::uint32_t packets_taken_ = 0;  ///< from the last batch
-    base::Nanoseconds cork_;           ///< how long after a send further ones are gathered
+    Respite respite_;
+    base::Nanoseconds cork_;  ///< how long after a send further ones are gathered
     base::Nanoseconds last_sent_ = 0;
     bool polled_ = true;
     base::Nanoseconds next_look_ = 0;  ///< at what is due

@@ -75,6 +75,16 @@ bool NetEndpoint::poll() {
     return any;
 }
 
+base::Nanoseconds NetEndpoint::respite() {
+    if (!conversation_) return 0;
+    try {
+        return conversation_->respite();
+    } catch (const std::bad_alloc&) {
+        queues_.report(EndpointEvent::OutOfMemory);
+        return 0;
+    }
+}
+
 base::Result<void> NetEndpoint::set_link_policy(std::string_view policy) {
     const auto kind = parse_policy(policy);
     if (!kind) return kind.error();

@@ -28,6 +28,7 @@ class NetEndpoint final : public Endpoint {
     void ring_send() override;
     bool poll() override;
     void arm(Wakes wakes) override;
+    [[nodiscard]] base::Nanoseconds respite() override;
     [[nodiscard]] bool unfinished() const override;
     void nudge() override {}
     void disconnect() override;

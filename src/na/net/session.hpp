@@ -106,8 +106,19 @@ class Session final : public links::StreamClient {
     [[nodiscard]] const wire::CloseFrame& reason() const noexcept { return reason_; }
     [[nodiscard]] bool peer_closed() const noexcept { return peer_closed_; }
     /// Something was completed or reported since it was asked last.
-    [[nodiscard]] bool take_news() noexcept { return std::exchange(news_, false); }
+    [[nodiscard]] bool take_news() noexcept {
+        delivered_long_ = false;
+        return std::exchange(news_, false);
+    }
     void peer_lost() noexcept;
+    /// Of the message that is to be delivered next, if a part of it has come, and if the peer had
+    /// it ready before it could know that the long one before it had arrived. So it waits for no
+    /// answer, and more of its kind will follow, most likely. 0: there is no such message.
+    [[nodiscard]] std::uint64_t missing_of_stream() const noexcept {
+        if (incoming_.empty() || !incoming_.front().begun || !incoming_.front().follows) return 0;
+        const Incoming& next = incoming_.front();
+        return next.total - std::min<std::uint64_t>(next.total, next.got.end());
+    }
 
     // links::StreamClient
     void fill(links::Train& train, std::vector<links::Span>& spans) override;
@@ -144,6 +155,7 @@ class Session final : public links::StreamClient {
         bool has_immediate = false;
         bool refused = false;  ///< RDMA that is not allowed
         bool no_receive = false;
+        bool follows = false;  ///< right behind another long one
         std::uint32_t total = 0;
         std::uint32_t immediate = 0;
         std::uint32_t status = 0;
@@ -266,6 +278,7 @@ class Session final : public links::StreamClient {
     bool halted_ = false;
     bool peer_closed_ = false;
     bool news_ = false;
+    bool delivered_long_ = false;  ///< since it was asked for news
     wire::CloseFrame reason_;
 };
 

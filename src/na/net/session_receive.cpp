@@ -16,6 +16,8 @@ namespace {
 /// Pieces of one message that lie apart from each other. Of more than that only those are taken
 /// that close a gap: memory for them is bounded, whatever a peer sends.
 constexpr std::size_t most_pieces = 1024;
+/// What takes more than a packet, however long that is.
+constexpr std::uint32_t long_message = 64U << 10U;
 
 bool crumbles(const Pieces& got, const wire::DataFrame& frame) noexcept {
     const auto& ranges = got.beyond().ranges();
@@ -231,6 +233,7 @@ Session::Begin Session::begin(Incoming& incoming, const wire::DataFrame& frame, 
             break;
     }
     incoming.begun = true;
+    incoming.follows = delivered_long_;
     return Begin::Ready;
 }
 
@@ -328,6 +331,7 @@ void Session::place_read(Incoming& incoming, std::uint32_t offset,
 void Session::deliver_ready() {
     while (!incoming_.empty() && incoming_.front().complete && !halted_) {
         deliver(incoming_.front());
+        delivered_long_ = incoming_.front().total >= long_message;
         incoming_.pop_front();
         ++delivered_;
         // What failed has not been delivered.
