@@ -32,7 +32,7 @@ class Train {
     static constexpr std::uint32_t least_reference = 256;
 
     /// What the kernel needs for a part of its own is worth copying about so many bytes.
-    static constexpr std::uint32_t most_copied = 4096;
+    static constexpr std::uint32_t most_copied = 2048;
 
     /// `copies`: payloads up to `most_copied`. The packets are the same.
     explicit Train(bool copies = wire::crc32c_copies())
