@@ -249,8 +249,9 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
     const std::uint32_t limit =
         std::min({limits.train_bytes, Train::most_bytes, std::max(wanted, limits.packet_bytes)});
     // What was lost comes in many short pieces, each a packet of its own.
+    const bool is_short = client_.pending_bytes() <= limits.packet_bytes / 2;
     const std::uint32_t long_limit =
-        client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());
+        is_short || client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());
     if (long_limit >= 2 * limits.packet_bytes)
         train_.begin_long(limits.packet_bytes, long_limit, guard_, header_for(link),
                           link.next_number());

@@ -108,7 +108,10 @@ base::Nanoseconds Conversation::now() {
 }
 
 void Conversation::count_packets(std::size_t bytes, std::size_t packet_bytes) noexcept {
-    packets_taken_ += static_cast<std::uint32_t>((bytes + packet_bytes - 1) / packet_bytes);
+    // A lone one does not wait for a division.
+    packets_taken_ += bytes <= packet_bytes
+                          ? 1
+                          : static_cast<std::uint32_t>((bytes + packet_bytes - 1) / packet_bytes);
 }
 
 bool Conversation::take(std::span<const std::byte> packets, std::size_t packet_bytes) {
