@@ -21,6 +21,8 @@ constexpr std::uint32_t idle_link_polls = 16;
 constexpr base::Nanoseconds look_interval = 100'000;
 /// Tools that watch the links see them no older than this.
 constexpr base::Nanoseconds show_interval = 50'000'000;
+/// A program that polls more often than this after a post does not post the next one.
+constexpr std::uint32_t most_quick_polls = 3;
 /// So much waits before a burst goes out though nobody polls.
 constexpr std::uint64_t corked_bytes = 60'000;
 
@@ -195,6 +197,14 @@ bool Conversation::waits_for_company() {
     return session_.pending_bytes() < corked_bytes && in_stream() && now() - last_sent_ < cork_;
 }
 
+/// A program that posts one message after the other looks for completions in between. Each such
+/// look at the sockets would cost as much as posting a few more.
+bool Conversation::is_being_fed() {
+    if (quick_polls_ == 0 || session_.pending_bytes() == 0 || !polled_) return false;
+    --quick_polls_;
+    return now() < look_again_ && waits_for_company();
+}
+
 void Conversation::transmit() {
     // A message alone goes to its end; in a stream the rest goes with the next one.
     const bool gathers = cork_ != 0 && polled_ && session_.operations() > 1;
@@ -205,6 +215,7 @@ void Conversation::transmit() {
 
 void Conversation::post() {
     now_is_fresh_ = false;
+    quick_polls_ = most_quick_polls;
     session_.take_sends();
     if (transport_.has_put_aside()) {
         // The answer to what came last; whatever else it is, it is no stream.
@@ -219,6 +230,7 @@ bool Conversation::poll(bool polled) {
     now_is_fresh_ = false;
     polled_ = polled;
     ++polls_;
+    if (is_being_fed()) return session_.take_news();
     transport_.settle();
     transport_.put_aside(polled);
     bool any = receive_from(hot_);
@@ -227,6 +239,7 @@ bool Conversation::poll(bool polled) {
         for (std::size_t i = 0; i < links_.size(); ++i)
             if (i != hot && receive_from(i)) any = true;
     }
+    if (session_.pending_bytes() != 0) look_again_ = now() + cork_;
     if (!any) {
         // Nothing came, nothing waits: the commonest poll of all does nothing more.
         if (!transport_.owes_acknowledgement() && session_.pending_bytes() == 0 &&

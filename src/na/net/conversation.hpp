@@ -76,6 +76,7 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds now();
     [[nodiscard]] bool in_stream() const noexcept;
     [[nodiscard]] bool waits_for_company();
+    [[nodiscard]] bool is_being_fed();
     void transmit();
 
     std::vector<LinkEnd> links_;
@@ -90,6 +91,8 @@ class Conversation final : private links::Output, private PacketTaker {
     Respite respite_;
     base::Nanoseconds cork_;  ///< how long after a send further ones are gathered
     base::Nanoseconds last_sent_ = 0;
+    base::Nanoseconds look_again_ = 0;  ///< at the sockets, though the program posts on
+    std::uint32_t quick_polls_ = 0;     ///< that need not look
     bool polled_ = true;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;

@@ -52,7 +52,8 @@ constexpr std::size_t link_count = 2;
 constexpr std::uint32_t polls_between_looks_at_all = 16;
 
 struct Side {
-    Side(bool first, std::array<Packets, link_count>& out, std::array<Packets, link_count>& in)
+    Side(bool first, std::array<Packets, link_count>& out, std::array<Packets, link_count>& in,
+         base::Nanoseconds cork = 0)
         : queues(64, 16, 4096) {
         queues.counters = &counters;
         queues.local.reliability = reliable_delivery;
@@ -65,7 +66,7 @@ struct Side {
         for (std::size_t i = 0; i < link_count; ++i)
             ends.push_back({std::make_unique<MemoryPort>(out[i], in[i]), "link" + std::to_string(i),
                             0, 1400, 1U << 20, false});
-        conversation.emplace(queues, test::SimulatedNetwork::rmmt(), terms, std::move(ends), 0,
+        conversation.emplace(queues, test::SimulatedNetwork::rmmt(), terms, std::move(ends), cork,
                              base::monotonic_now());
     }
     void poll() {
@@ -148,6 +149,44 @@ TEST(Conversation, WhatHasComeIsReadBeforeSilenceCounts) {
     const auto deadline = base::Deadline::after_milliseconds(20'000);
     while (!reads_before_it_judges(deadline))
         ASSERT_FALSE(deadline.expired());
+}
+
+/// As long as it posts on, and only then.
+TEST(Conversation, AProgramThatPostsOnIsNotMadeToLookAtItsSockets) {
+    constexpr base::Nanoseconds for_ever = 3'600'000'000'000;
+    const auto deadline = base::Deadline::after_milliseconds(20'000);
+    std::array<Packets, link_count> to_a;
+    std::array<Packets, link_count> to_b;
+    Side a(true, to_b, to_a, for_ever);
+    Side b(false, to_a, to_b);
+    while (!a.is_up() || !b.is_up()) {
+        ASSERT_FALSE(deadline.expired());
+        a.poll();
+        b.poll();
+    }
+    const auto post = [&] {
+        a.post(a.queues.send, Operation::Send, status_op_send);
+        a.conversation->post();
+    };
+    const std::vector<std::byte> nonsense(40);
+    for (Packets& packets : to_a)
+        packets.assign(100, nonsense);
+    const auto waiting = [&] { return to_a[0].size() + to_a[1].size(); };
+    const auto looks_of_a_poll = [&] {
+        const std::size_t before = waiting();
+        a.poll();
+        return before - waiting();
+    };
+    post();  // is not answered, so what follows gathers
+    post();
+    EXPECT_GT(looks_of_a_poll(), 0U) << "the first look after what was sent";
+    post();
+    for (int quick = 0; quick < 3; ++quick)
+        EXPECT_EQ(looks_of_a_poll(), 0U);
+    EXPECT_GT(looks_of_a_poll(), 0U) << "it does not post, it waits";
+    EXPECT_GT(looks_of_a_poll(), 0U);
+    post();
+    EXPECT_EQ(looks_of_a_poll(), 0U);
 }
 
 }  // namespace
