@@ -96,7 +96,7 @@ TEST_P(Crc32c, EveryEndOfARoundAndOfAPieceIsRight) {
     };
     for (std::size_t length = 0; length <= 1600; ++length)
         ASSERT_NO_FATAL_FAILURE(try_length(length));
-    for (const std::size_t piece : {64 * 192, 64 * 272})
+    for (const std::size_t piece : {64U * 192, 64U * 272})
         for (std::size_t pieces = 1; pieces <= 3; ++pieces)
             for (std::size_t length = pieces * piece - 200; length <= pieces * piece + 400;
                  ++length)
