@@ -110,6 +110,9 @@ const std::vector<SettingDeclaration>& setting_declarations() {
         flag("VIA_NET_TRAINS", "1",
              "Whether packets between hosts leave many to a system call (UDP_SEGMENT); otherwise "
              "each has its own. Only to see what that is worth."),
+        flag("VIA_NET_LEND", "1",
+             "Whether long messages between hosts may be sent as they lie in the program's memory, "
+             "while the peer keeps up; otherwise the kernel copies all that is sent."),
         text("VIA_NET_INTERFACES", "",
              "The interfaces that connections between hosts use: names or patterns with commas "
              "between them, as in eth*,ib0, and !name for one that is not used; if empty, all but "

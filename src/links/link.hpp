@@ -33,6 +33,8 @@ struct LinkLimits {
     bool short_only = false;
     /// Packets may be longer than a datagram (wire/long_packet.hpp).
     bool long_packets = true;
+    /// Their payload need not be copied for the kernel (Output::lend).
+    bool lends = false;
 };
 
 struct LinkCounters {
@@ -93,6 +95,12 @@ class Link {
     [[nodiscard]] std::uint64_t next_number() const noexcept { return next_number_; }
     [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
     [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
+    /// To fetch what is lent costs the peer more than to fetch a copy: it lies in the sender's
+    /// cache. So it is lent while the peer keeps up: little was still on the way when an
+    /// acknowledgement came last.
+    [[nodiscard]] bool may_lend() const noexcept {
+        return limits_.lends && left_on_the_way_ <= window_ / 8 * 3;
+    }
     /// Bytes that may be sent now.
     [[nodiscard]] std::uint32_t room(Nanoseconds now) const noexcept;
     /// From when on pacing and the kernel's queue let something through.
@@ -284,6 +292,7 @@ class Link {
     std::uint64_t sent_base_ = 0;  ///< number of sent_.front()
     Ring<SentPacket> sent_;
     std::uint32_t in_flight_ = 0;
+    std::uint32_t left_on_the_way_ = 0;  ///< after the last acknowledgement
     std::uint64_t largest_acknowledged_ = 0;
     bool any_acknowledged_ = false;
     std::uint32_t reordering_ = 3;  ///< packets that may overtake one before it counts as lost
@@ -470,6 +479,7 @@ inline void Link::acknowledged(std::uint64_t begin, std::uint64_t end, Nanosecon
     }
     if (bytes == 0) return;
     in_flight_ -= bytes;
+    left_on_the_way_ = in_flight_;
     acknowledged_bytes_ += bytes;
     if (!any_acknowledged_ || newest > largest_acknowledged_) {
         if (newest + 1 == end) measure(at(newest), now, delay);

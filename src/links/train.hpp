@@ -30,6 +30,11 @@ class Train {
     static constexpr std::uint32_t most_packets = 120;
     /// Shorter payloads are copied: a reference costs more than they do.
     static constexpr std::uint32_t least_reference = 256;
+    /// Shorter ones are not worth the further system calls of lending.
+    static constexpr std::uint32_t least_lent = 32U << 10U;
+    /// A packet for the kernel holds no more pages beside a header of its own.
+    static constexpr std::uint32_t most_lent_pages = 15;
+    static constexpr std::uint32_t page_bytes = 4096;
 
     /// What the kernel needs for a part of its own is worth copying about so many bytes.
     static constexpr std::uint32_t most_copied = 2048;
@@ -45,9 +50,10 @@ class Train {
     void begin(std::uint32_t packet_bytes, std::uint32_t limit, const wire::PacketGuard& guard,
                const wire::PacketHeader& header, std::uint64_t number) noexcept;
     /// One packet, which fills no more than `limit` bytes of datagrams and may be a long one.
+    /// `lends`: its payload may be sent as it lies, without a copy by the kernel.
     void begin_long(std::uint32_t datagram_bytes, std::uint32_t limit,
                     const wire::PacketGuard& guard, const wire::PacketHeader& header,
-                    std::uint64_t number) noexcept;
+                    std::uint64_t number, bool lends = false) noexcept;
     /// The packet before it is filled up to the common length. Packets before the last are equal.
     void open_packet();
     /// Bytes that still fit into the packet.
@@ -58,6 +64,11 @@ class Train {
     /// Place for `bytes` more of the packet, to be written by the caller at once.
     [[nodiscard]] std::byte* append(std::uint32_t bytes) noexcept;
     void refer(const std::byte* data, std::uint32_t bytes) noexcept;
+    /// The same with what stays as it is until the peer has acknowledged it.
+    void lend(const std::byte* data, std::uint32_t bytes) noexcept;
+    /// How much of that much goes into the packet: what is lent ends where a page does, so that the
+    /// next piece begins with a whole one.
+    [[nodiscard]] std::uint32_t piece_of(const std::byte* data, std::uint32_t bytes) const noexcept;
     /// A packet that was opened just now is all of this, and as much payload as there is room for.
     void make_continuation(const wire::Continuation& piece) noexcept;
     /// Fills the packet up to `bytes`.
@@ -71,6 +82,10 @@ class Train {
     [[nodiscard]] std::uint32_t packet_bytes() const noexcept { return packet_bytes_; }
     /// It has become a long packet.
     [[nodiscard]] bool is_long() const noexcept { return is_long_; }
+    /// The last of the parts is lent, and all of it is payload.
+    [[nodiscard]] bool last_is_lent() const noexcept {
+        return is_long_ && lent_ != 0 && lent_ == vectors_used_;
+    }
     [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::span<const iovec> parts() const noexcept {
         return {vectors_.get(), vectors_used_};
@@ -106,6 +121,8 @@ class Train {
     std::uint32_t packet_bytes_ = 0;
     std::uint32_t datagram_bytes_ = 0;  ///< the longest packet that is no long one
     bool is_long_ = false;
+    bool lends_ = false;
+    std::size_t lent_ = 0;  ///< vectors up to the one that is lent; 0: none is
     std::uint32_t limit_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t length_ = 0;
@@ -121,6 +138,8 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
     number_ = number;
     packet_bytes_ = datagram_bytes_ = packet_bytes;
     is_long_ = false;
+    lends_ = false;
+    lent_ = 0;
     limit_ = limit;
     capacity_ = packet_bytes - guard.overhead();
     sealed_ = guard.sealed();
@@ -134,10 +153,11 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
 
 inline void Train::begin_long(std::uint32_t datagram_bytes, std::uint32_t limit,
                               const wire::PacketGuard& guard, const wire::PacketHeader& header,
-                              std::uint64_t number) noexcept {
+                              std::uint64_t number, bool lends) noexcept {
     const std::uint32_t datagrams = std::min(limit / datagram_bytes, most_packets);
     begin(datagrams * datagram_bytes - wire::LongPacketPrefix::bytes, limit, guard, header, number);
     datagram_bytes_ = datagram_bytes;
+    lends_ = lends;
     staged_ += wire::LongPacketPrefix::bytes;
 }
 
@@ -198,6 +218,19 @@ inline void Train::refer(const std::byte* data, std::uint32_t bytes) noexcept {
     checksum_ = wire::crc32c(checksum_, data, bytes);
     length_ += bytes;
     vectors_[vectors_used_++] = {const_cast<std::byte*>(data), bytes};
+}
+
+inline void Train::lend(const std::byte* data, std::uint32_t bytes) noexcept {
+    refer(data, bytes);
+    if (lends_ && bytes >= least_lent) lent_ = vectors_used_;
+}
+
+inline std::uint32_t Train::piece_of(const std::byte* data, std::uint32_t bytes) const noexcept {
+    if (!lends_ || bytes < least_lent + page_bytes) return bytes;
+    const auto in_page =
+        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(data) % page_bytes);
+    const std::uint32_t pages = std::min((in_page + bytes) / page_bytes, most_lent_pages);
+    return pages * page_bytes - in_page;
 }
 
 inline void Train::pad(std::uint32_t bytes) noexcept {

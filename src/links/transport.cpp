@@ -254,7 +254,7 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
         is_short || client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());
     if (long_limit >= 2 * limits.packet_bytes)
         train_.begin_long(limits.packet_bytes, long_limit, guard_, header_for(link),
-                          link.next_number());
+                          link.next_number(), link.may_lend());
     else
         begin_train(link, limits.packet_bytes, limit);
     spans_.clear();
@@ -271,7 +271,9 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
     }
     if (spans_.empty()) return false;
     train_.finish();
-    const SendOutcome outcome = output_.send(index, train_.parts(), limits.packet_bytes);
+    const SendOutcome outcome = train_.last_is_lent()
+                                    ? output_.lend(index, train_.parts(), limits.packet_bytes)
+                                    : output_.send(index, train_.parts(), limits.packet_bytes);
     if (outcome == SendOutcome::Sent) {
         if (train_.is_long())
             link.sent_long(train_.bytes(), spans_.front(), now);

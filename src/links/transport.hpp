@@ -66,6 +66,11 @@ class Output {
     /// What the parts hold, in datagrams of that length; only the last may be shorter.
     [[nodiscard]] virtual SendOutcome send(std::size_t link, std::span<const iovec> parts,
                                            std::uint32_t datagram_bytes) = 0;
+    /// The same; what the last part holds stays as it is until the peer has acknowledged it.
+    [[nodiscard]] virtual SendOutcome lend(std::size_t link, std::span<const iovec> parts,
+                                           std::uint32_t datagram_bytes) {
+        return send(link, parts, datagram_bytes);
+    }
     /// The longest datagram that the link carries, after TooLong.
     [[nodiscard]] virtual std::uint32_t packet_bytes(std::size_t link) = 0;
     virtual void link_changed(std::size_t link, LinkState from, LinkState to) = 0;

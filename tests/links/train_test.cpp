@@ -225,5 +225,84 @@ INSTANTIATE_TEST_SUITE_P(Links, TrainTest, testing::Values(Way::Refers, Way::Cop
                                                                  : "Sealed";
                          });
 
+/// A long train of packets of 1400 bytes, for memory that begins at a page.
+class LendingTrain : public testing::Test {
+  protected:
+    void begin(bool lends) {
+        train.begin_long(1400, Train::most_bytes, guard, {}, 5, lends);
+        train.open_packet();
+        std::byte* at = train.append(20);
+        std::fill(at, at + 20, std::byte{1});
+    }
+    [[nodiscard]] const std::byte* page(std::size_t number) const {
+        return memory.get() + number * Train::page_bytes;
+    }
+    wire::PacketGuard guard{{1, 2, 3}, true, false};
+    base::AlignedBytes memory = base::aligned_bytes(40 * Train::page_bytes);
+    Train train{false};
+};
+
+TEST_F(LendingTrain, EndsPiecesWherePagesEnd) {
+    begin(true);
+    const std::uint32_t room = train.room();
+    ASSERT_GT(room, 15 * Train::page_bytes);
+    EXPECT_EQ(train.piece_of(page(0), room), 15 * Train::page_bytes);
+    EXPECT_EQ(train.piece_of(page(0) + 4000, room), 15 * Train::page_bytes - 4000);
+    EXPECT_EQ(train.piece_of(page(0) + 1, 40'000), 9 * Train::page_bytes - 1);
+}
+
+TEST_F(LendingTrain, LeavesShortPiecesAsTheyAre) {
+    begin(true);
+    EXPECT_EQ(train.piece_of(page(0) + 7, Train::least_lent), Train::least_lent);
+    EXPECT_EQ(train.piece_of(page(0) + 7, 1'000), 1'000U);
+}
+
+TEST_F(LendingTrain, SaysThatItsLastPartIsLent) {
+    begin(true);
+    train.lend(page(0), 50'000);
+    train.finish();
+    ASSERT_TRUE(train.is_long());
+    EXPECT_TRUE(train.last_is_lent());
+    EXPECT_EQ(train.parts().back().iov_base, page(0));
+    EXPECT_EQ(train.parts().back().iov_len, 50'000U);
+}
+
+TEST_F(LendingTrain, LendsNothingThatSomethingFollows) {
+    begin(true);
+    train.lend(page(0), 50'000);
+    std::byte* at = train.append(30);
+    std::fill(at, at + 30, std::byte{2});
+    train.finish();
+    EXPECT_FALSE(train.last_is_lent());
+}
+
+TEST_F(LendingTrain, LendsNothingShortOrUnasked) {
+    begin(true);
+    train.lend(page(0), Train::least_lent - 1);
+    train.finish();
+    EXPECT_FALSE(train.last_is_lent());
+    begin(true);
+    train.refer(page(0), 50'000);
+    train.finish();
+    EXPECT_FALSE(train.last_is_lent());
+    begin(false);
+    EXPECT_EQ(train.piece_of(page(0), 60'000), 60'000U);
+    train.lend(page(0), 50'000);
+    train.finish();
+    EXPECT_FALSE(train.last_is_lent());
+}
+
+/// Only as long as it is that packet.
+TEST_F(LendingTrain, ForgetsWhatWasLentBefore) {
+    begin(true);
+    train.lend(page(0), 50'000);
+    train.finish();
+    train.begin(1400, Train::most_bytes, guard, {}, 6);
+    train.open_packet();
+    train.refer(page(0), 1'000);
+    train.finish();
+    EXPECT_FALSE(train.last_is_lent());
+}
+
 }  // namespace
 }  // namespace via::links

@@ -42,6 +42,7 @@ Conversation::Conversation(QueuePair& queues, ka::RmmtView rmmt, const links::Tr
         limits.train_bytes = end.short_only ? end.packet_bytes : end.port->max_train_bytes();
         limits.window_bytes = end.window_bytes;
         limits.short_only = end.short_only;
+        limits.lends = end.port->lends();
         transport_.add_link(limits, now);
     }
     records_.reserve(links_.size());
@@ -83,6 +84,11 @@ void Conversation::hide_links() {
 SendOutcome Conversation::send(std::size_t link, std::span<const iovec> parts,
                                std::uint32_t packet_bytes) {
     return links_[link].port->send(parts, packet_bytes);
+}
+
+SendOutcome Conversation::lend(std::size_t link, std::span<const iovec> parts,
+                               std::uint32_t packet_bytes) {
+    return links_[link].port->lend(parts, packet_bytes);
 }
 
 std::uint32_t Conversation::packet_bytes(std::size_t link) {
@@ -164,8 +170,9 @@ bool Conversation::receive_from(std::size_t link) {
         packets_taken_ = 0;
         if (!links_[link].port->receive(*this)) break;
         any = true;
-        // A lone packet has nothing behind it, most likely, and the program waits for it.
-        if (packets_taken_ < long_batch) break;
+        // A lone packet has nothing behind it, most likely, and the program waits for it. Who sends
+        // a stream has acknowledgements waiting behind it, and wants to know how far it has come.
+        if (packets_taken_ < long_batch && session_.pending_bytes() < corked_bytes) break;
     }
     if (any) {
         hot_ = link;

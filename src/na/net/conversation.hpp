@@ -62,6 +62,8 @@ class Conversation final : private links::Output, private PacketTaker {
   private:
     [[nodiscard]] SendOutcome send(std::size_t link, std::span<const iovec> parts,
                                    std::uint32_t packet_bytes) override;
+    [[nodiscard]] SendOutcome lend(std::size_t link, std::span<const iovec> parts,
+                                   std::uint32_t packet_bytes) override;
     [[nodiscard]] std::uint32_t packet_bytes(std::size_t link) override;
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
     using PacketTaker::take;

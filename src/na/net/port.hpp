@@ -43,6 +43,14 @@ class Port {
     /// Sends what the parts hold as packets of `packet_bytes` each, the last one perhaps shorter.
     [[nodiscard]] virtual SendOutcome send(std::span<const iovec> parts,
                                            std::uint32_t packet_bytes) = 0;
+    /// Is lend() more than send()?
+    [[nodiscard]] virtual bool lends() const noexcept { return false; }
+    /// The same as send(); what the last part holds stays as it is until the peer has acknowledged
+    /// it, so it need not be copied.
+    [[nodiscard]] virtual SendOutcome lend(std::span<const iovec> parts,
+                                           std::uint32_t packet_bytes) {
+        return send(parts, packet_bytes);
+    }
     /// Hands over what has come, at most one batch. False: nothing had.
     [[nodiscard]] virtual bool receive(PacketTaker& taker) = 0;
     /// Readable when packets are there.

@@ -135,6 +135,22 @@ void Session::fail_send(std::uint64_t number, std::uint32_t status) {
     }
 }
 
+/// What is read from here changes when it likes; all else stays until it is acknowledged.
+void Session::refer(links::Train& train, const Outgoing& op, const std::byte* data,
+                    std::uint32_t bytes) {
+    if (op.type == wire::FrameType::ReadData)
+        train.refer(data, bytes);
+    else
+        train.lend(data, bytes);
+}
+
+std::uint32_t Session::piece_of(const links::Train& train, const Outgoing& op, std::uint32_t begin,
+                                std::uint32_t bytes) noexcept {
+    if (op.type == wire::FrameType::ReadData || op.segments.size() != 1) return bytes;
+    return train.piece_of(reinterpret_cast<const std::byte*>(op.segments[0].address) + begin,
+                          bytes);
+}
+
 bool Session::refer_segments(links::Train& train, const Outgoing& op, std::uint32_t offset,
                              std::uint32_t bytes) {
     const std::uint32_t right =
@@ -147,7 +163,7 @@ bool Session::refer_segments(links::Train& train, const Outgoing& op, std::uint3
         }
         const std::uint32_t piece = std::min(pd.length - offset, bytes);
         if (!allows(send_cache_, {pd.address + offset, piece, pd.handle}, right)) return false;
-        train.refer(reinterpret_cast<const std::byte*>(pd.address) + offset, piece);
+        refer(train, op, reinterpret_cast<const std::byte*>(pd.address) + offset, piece);
         bytes -= piece;
         offset = 0;
     }
@@ -172,8 +188,8 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
         bytes = std::min(wanted, train.room() - header);
         // A short piece of a long message is not worth its header.
         if (bytes < wanted && bytes < least_piece) return false;
+        bytes = piece_of(train, op, begin, std::min(bytes, 0xFFFFU));
     }
-    bytes = std::min<std::uint32_t>(bytes, 0xFFFF);
     frame.length = static_cast<std::uint16_t>(bytes);
     frame.message = static_cast<std::uint32_t>(number);
     frame.receive = static_cast<std::uint32_t>(op.receive);
@@ -266,15 +282,15 @@ void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& span
     for (;;) {
         std::uint32_t bytes;
         if (at == begun || at < packets_in_full * (train.packet_bytes() - header)) {
-            bytes = std::min<std::uint32_t>(train.room() - header, 0xFFFF);
+            bytes = piece_of(train, op, at, std::min(train.room() - header, 0xFFFFU));
             frame.length = static_cast<std::uint16_t>(bytes);
             frame.offset = at;
             wire::encode(train.append(header), frame);
         } else {
             train.make_continuation({static_cast<std::uint32_t>(number), at});
-            bytes = train.room();
+            bytes = piece_of(train, op, at, train.room());
         }
-        train.refer(data + at, bytes);
+        refer(train, op, data + at, bytes);
         spans.push_back({number, number, at, at + bytes});
         at += bytes;
         if (!train.has_room() || op.length - at < train.packet_bytes()) break;

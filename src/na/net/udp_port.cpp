@@ -7,7 +7,6 @@
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <random>
 
 #include "base/aligned_bytes.hpp"
+#include "base/kernel_version.hpp"
 #include "base/settings.hpp"
 
 namespace via::na::net {
@@ -112,11 +112,7 @@ bool set_option(int socket, int level, int name, int value) noexcept {
 
 /// Does a connected socket obey IP_UNICAST_IF? Linux 6.0 was the first.
 bool unicast_interface_counts() {
-    static const bool counts = [] {
-        utsname name{};
-        return ::uname(&name) == 0 && std::atoi(name.release) >= 6;
-    }();
-    return counts;
+    return base::kernel_is_at_least(6, 0);
 }
 
 SendOutcome outcome_of(int error_number) noexcept {
@@ -172,6 +168,26 @@ class PartsCursor {
 struct Received {
     ssize_t bytes;
     std::size_t packet_bytes;  ///< of each packet but the last; 0: it is one packet
+};
+
+/// Asks the kernel to cut what is sent into datagrams of that length.
+class SegmentLength {
+  public:
+    explicit SegmentLength(std::uint32_t datagram_bytes) noexcept {
+        auto* header = reinterpret_cast<cmsghdr*>(control_);
+        header->cmsg_level = SOL_UDP;
+        header->cmsg_type = UDP_SEGMENT;
+        header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+        const auto segment = static_cast<std::uint16_t>(datagram_bytes);
+        std::memcpy(CMSG_DATA(header), &segment, sizeof segment);
+    }
+    void add_to(msghdr& message) noexcept {
+        message.msg_control = control_;
+        message.msg_controllen = sizeof control_;
+    }
+
+  private:
+    alignas(cmsghdr) std::byte control_[CMSG_SPACE(sizeof(std::uint16_t))] = {};
 };
 
 /// One datagram or one joined train. The source is only asked for where it matters.
@@ -255,6 +271,7 @@ void UdpPort::set_options() {
     length = sizeof segment;
     trains_ = base::Settings::get().flag("VIA_NET_TRAINS");
     offload_ = trains_ && ::getsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, &length) == 0;
+    if (!base::Settings::get().flag("VIA_NET_LEND")) lender_.forbid();
 }
 
 base::Result<void> UdpPort::bind(PortRange range) {
@@ -420,6 +437,35 @@ SendOutcome UdpPort::send(std::span<const iovec> parts, std::uint32_t packet_byt
     return attempt();
 }
 
+SendOutcome UdpPort::lend(std::span<const iovec> parts, std::uint32_t packet_bytes) {
+    const std::size_t bytes = bytes_of(parts);
+    const bool can = !pending_.has_value() && offload_ && parts.size() > 1 &&
+                     parts.size() <= IOV_MAX && PageLender::fits(parts.back()) &&
+                     bytes > packet_bytes && bytes <= most_datagram_bytes(where_.entry.family) &&
+                     bytes <= std::size_t{max_segments_} * packet_bytes &&
+                     packet_bytes <= max_packet_ && lender_.ready();
+    if (!can) return send(parts, packet_bytes);
+    SegmentLength segment(packet_bytes);
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size() - 1;
+    segment.add_to(message);
+    ssize_t begun;
+    do
+        begun = syscall(SYS_sendmsg, socket_.get(), &message, MSG_DONTWAIT | MSG_MORE);
+    while (begun < 0 && errno == EINTR);
+    if (begun >= 0 && lender_.end_with(socket_.get(), parts.back())) [[likely]]
+        return SendOutcome::Sent;
+    const int error_number = errno;
+    const SendOutcome outcome = outcome_of(error_number);
+    if (outcome != SendOutcome::TooLong && outcome != SendOutcome::LinkDown)
+        return failed(error_number);
+    // Is it the link, or only this way to it?
+    const SendOutcome copied = send(parts, packet_bytes);
+    if (copied == SendOutcome::Sent) lender_.blame();
+    return copied;
+}
+
 SendOutcome UdpPort::send_one(std::span<const iovec> parts, std::size_t bytes) {
     if (bytes > max_packet_) [[unlikely]]
         read_mtu();
@@ -457,14 +503,7 @@ SendOutcome UdpPort::send_train(std::span<const iovec> parts, std::size_t bytes,
         read_mtu();
     if (packet_bytes > max_packet_) [[unlikely]]
         return SendOutcome::TooLong;
-    alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
-    auto* header = reinterpret_cast<cmsghdr*>(control);
-    header->cmsg_level = SOL_UDP;
-    header->cmsg_type = UDP_SEGMENT;
-    header->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-    const auto segment = static_cast<std::uint16_t>(packet_bytes);
-    std::memcpy(CMSG_DATA(header), &segment, sizeof segment);
-
+    SegmentLength segment(packet_bytes);
     PartsCursor cursor(parts);
     std::vector<iovec> slices;
     bool any = false;
@@ -482,10 +521,7 @@ SendOutcome UdpPort::send_train(std::span<const iovec> parts, std::size_t bytes,
             message.msg_iovlen = cursor.take(now, slices.data());
             message.msg_iov = slices.data();
         }
-        if (now > packet_bytes) {
-            message.msg_control = control;
-            message.msg_controllen = sizeof control;
-        }
+        if (now > packet_bytes) segment.add_to(message);
         ssize_t sent;
         do
             sent = syscall(SYS_sendmsg, socket_.get(), &message, MSG_DONTWAIT);

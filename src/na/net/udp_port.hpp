@@ -16,6 +16,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "na/net/page_lender.hpp"
 #include "na/net/pairing.hpp"
 #include "na/net/port.hpp"
 
@@ -43,10 +44,14 @@ class UdpPort final : public Port {
     [[nodiscard]] std::uint32_t receive_buffer_bytes() const noexcept { return receive_buffer_; }
     /// As on a kernel without segmentation offload, for tests; or again as on one that has it.
     void set_offload(bool on) noexcept { offload_ = on; }
+    [[nodiscard]] PageLender& lender() noexcept { return lender_; }
 
     /// A train that the kernel takes only in part (it has no offload, or takes fewer packets at a
     /// time) counts as sent once the first part is: the rest is lost, as it might be on the wire.
     [[nodiscard]] SendOutcome send(std::span<const iovec> parts,
+                                   std::uint32_t packet_bytes) override;
+    [[nodiscard]] bool lends() const noexcept override { return offload_ && lender_.works(); }
+    [[nodiscard]] SendOutcome lend(std::span<const iovec> parts,
                                    std::uint32_t packet_bytes) override;
     /// The packets lie in a buffer of the calling thread: take() must not receive itself.
     [[nodiscard]] bool receive(PacketTaker& taker) override;
@@ -94,6 +99,7 @@ class UdpPort final : public Port {
     std::uint32_t max_segments_ = 128;
     bool trains_ = true;  ///< more than one packet to a system call
     bool offload_ = true;
+    PageLender lender_;
     bool connected_ = false;
     std::optional<SendOutcome> pending_;  ///< what a receive was told and the next send must say
     std::deque<Train> early_;

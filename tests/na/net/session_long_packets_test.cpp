@@ -73,6 +73,7 @@ class LongPacketsJoined : public LongPackets {
     static NetworkOptions joined() {
         NetworkOptions options = options_of(1);
         options.faults.joined = 10'000;
+        options.lends = false;  // what is lent ends in a short datagram, and is told apart by that
         return options;
     }
 };

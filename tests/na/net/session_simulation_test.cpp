@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/aligned_bytes.hpp"
 #include "na/net/simulated_network.hpp"
 
 namespace via::test {
@@ -50,10 +51,10 @@ class Program {
           side_(network.side(index)),
           index_(index),
           random_(seed * 2 + index),
-          send_(slots * slot_bytes),
           receive_(slots * slot_bytes),
           target_(slots * slot_bytes),
           source_(slot_bytes) {
+        std::fill(send_.begin(), send_.end(), std::byte{0});
         fill_pattern(source_, 900 + index);
         send_handle_ = SimulatedNetwork::register_memory(send_.data(), send_.size(), 0);
         receive_handle_ = SimulatedNetwork::register_memory(receive_.data(), receive_.size(), 0);
@@ -108,7 +109,7 @@ class Program {
         static constexpr std::array<std::uint32_t, 5> sizes{0, 64, 1500, 9000, slot_bytes};
         const std::size_t bytes = random_.below(sizes[random_.below(5)] + 1);
         const std::uint64_t stream = (posted_ + 1) * 1000 + index_;
-        const auto memory = std::span(send_).subspan(slot * slot_bytes, bytes);
+        const auto memory = send_.subspan(slot * slot_bytes, bytes);
         std::optional<std::uint32_t> immediate;
         if (random_.one_in(3)) immediate = static_cast<std::uint32_t>(random_.next());
         UnderWay entry{UnderWay::Kind::Send, slot, bytes, stream};
@@ -150,8 +151,7 @@ class Program {
             ASSERT_EQ(entry->length, done.bytes);
             if (done.kind == UnderWay::Kind::Read) {
                 ASSERT_EQ(
-                    matching_bytes(std::span(send_).subspan(done.slot * slot_bytes, done.bytes),
-                                   901 - index_),
+                    matching_bytes(send_.subspan(done.slot * slot_bytes, done.bytes), 901 - index_),
                     done.bytes);
             } else if (done.kind == UnderWay::Kind::Write) {
                 // Its slot is not written again before this entry is reaped.
@@ -190,7 +190,9 @@ class Program {
     SimulatedNetwork::Side& side_;
     std::size_t index_;
     Random random_;
-    std::vector<std::byte> send_;
+    /// It begins with a page in each run, as pieces that are lent end where pages do.
+    base::AlignedBytes send_memory_ = base::aligned_bytes(slots * slot_bytes);
+    std::span<std::byte> send_{send_memory_.get(), slots* slot_bytes};
     std::vector<std::byte> receive_;
     std::vector<std::byte> target_;
     std::vector<std::byte> source_;
@@ -230,6 +232,7 @@ NetworkOptions random_options(Random& random) {
     faults.delay = random.between(2, 300) * microsecond;
     // Long packets come through only where datagrams keep their order.
     faults.jitter = random.one_in(3) ? 0 : random.below(100) * microsecond;
+    options.reads_late = random.one_in(2);
     return options;
 }
 

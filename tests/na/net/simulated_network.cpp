@@ -65,6 +65,7 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
         links::LinkLimits limits;
         limits.packet_bytes = options.packet_bytes;
         limits.long_packets = options.long_packets;
+        limits.lends = options.lends;
         for (std::uint32_t link = 0; link < options.links; ++link)
             sides_[i]->transport.add_link(limits, now_);
         poll(i);
@@ -74,8 +75,15 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
 SimulatedNetwork::~SimulatedNetwork() = default;
 
 void SimulatedNetwork::add(Nanoseconds time, std::size_t side, std::size_t link,
-                           std::vector<std::byte> packet) {
-    events_.push({time, events_added_++, side, link, std::move(packet)});
+                           std::vector<std::byte> packet, const std::byte* lent,
+                           std::size_t lent_from) {
+    events_.push({time, events_added_++, side, link, std::move(packet), lent, lent_from});
+}
+
+void SimulatedNetwork::read_lent(Event& event) noexcept {
+    if (event.lent != nullptr)
+        std::copy_n(event.lent, event.packet.size() - event.lent_from,
+                    event.packet.data() + event.lent_from);
 }
 
 /// One poll of a side is planned at a time, the earliest that was asked for.
@@ -86,8 +94,8 @@ void SimulatedNetwork::poll_at(Nanoseconds time, std::size_t side) {
 }
 
 links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
-                                          std::span<const iovec> parts,
-                                          std::uint32_t packet_bytes) {
+                                          std::span<const iovec> parts, std::uint32_t packet_bytes,
+                                          bool lends) {
     if (unplugged_[link]) return links::SendOutcome::LinkDown;
     if (happens(faults_[link].full))
         return random_.below(2) == 0 ? links::SendOutcome::Later : links::SendOutcome::Congested;
@@ -100,12 +108,22 @@ links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
         const auto begin = train.begin() + static_cast<std::ptrdiff_t>(at);
         const auto end = begin + static_cast<std::ptrdiff_t>(
                                      std::min<std::size_t>(packet_bytes, train.size() - at));
-        carry(from, link, std::vector<std::byte>(begin, end));
+        const std::size_t bytes = static_cast<std::size_t>(end - begin);
+        const std::size_t copied = train.size() - parts.back().iov_len;
+        if (lends && options_.reads_late && at + bytes > copied) {
+            const std::size_t lent_from = at < copied ? copied - at : 0;
+            const auto* memory = static_cast<const std::byte*>(parts.back().iov_base);
+            carry(from, link, std::vector<std::byte>(begin, end),
+                  memory + (at + lent_from - copied), lent_from);
+        } else {
+            carry(from, link, std::vector<std::byte>(begin, end), nullptr, 0);
+        }
     }
     return links::SendOutcome::Sent;
 }
 
-void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet) {
+void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet,
+                             const std::byte* lent, std::size_t lent_from) {
     const LinkFaults& faults = faults_[link];
     if (on_packet) on_packet(from, link, packet);
     note(static_cast<std::uint64_t>(now_));
@@ -123,11 +141,16 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
     }
     if (happens(faults.drop)) return;
     if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
-    if (happens(faults.corrupt))
+    // What is damaged on its way has been read before.
+    if (happens(faults.corrupt)) {
+        lent = nullptr;
         packet[random_.below(static_cast<std::uint32_t>(packet.size()))] ^=
             static_cast<std::byte>(1U << random_.below(8));
-    if (happens(faults.truncate))
+    }
+    if (happens(faults.truncate)) {
+        lent = nullptr;
         packet.resize(1 + random_.below(static_cast<std::uint32_t>(packet.size())));
+    }
     if (faults.replay != 0 && old_packets_.size() < 64) old_packets_.push_back(packet);
     const auto arrival = [&] {
         Nanoseconds time =
@@ -137,11 +160,11 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
             time += static_cast<Nanoseconds>(random_.below(20'000)) * microsecond;
         return time;
     };
-    if (happens(faults.duplicate)) add(arrival(), 1 - from, link, packet);
+    if (happens(faults.duplicate)) add(arrival(), 1 - from, link, packet, lent, lent_from);
     if (happens(faults.replay) && !old_packets_.empty())
         add(arrival(), 1 - from, link,
             old_packets_[random_.below(static_cast<std::uint32_t>(old_packets_.size()))]);
-    add(arrival(), 1 - from, link, std::move(packet));
+    add(arrival(), 1 - from, link, std::move(packet), lent, lent_from);
 }
 
 void SimulatedNetwork::poll(std::size_t index) {
@@ -163,11 +186,12 @@ void SimulatedNetwork::join_with_next(Event& event) {
     const std::size_t length = event.packet.size();
     std::size_t last = length;
     while (last == length && !events_.empty() && happens(faults_[event.link].joined)) {
-        const Event& next = events_.top();
+        Event next = events_.top();
         if (next.packet.empty() || next.side != event.side || next.link != event.link ||
             next.packet.size() > length || event.packet.size() + next.packet.size() > 65'000)
             return;
         last = next.packet.size();
+        read_lent(next);
         event.packet.insert(event.packet.end(), next.packet.begin(), next.packet.end());
         now_ = std::max(now_, next.time);
         events_.pop();
@@ -184,7 +208,8 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
     events_.pop();
     if (frozen_[event.side] > event.time) {
         if (event.packet.empty()) next_poll_[event.side] = frozen_[event.side];
-        add(frozen_[event.side], event.side, event.link, std::move(event.packet));
+        add(frozen_[event.side], event.side, event.link, std::move(event.packet), event.lent,
+            event.lent_from);
         return true;
     }
     now_ = std::max(now_, event.time);
@@ -194,6 +219,7 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
         poll(event.side);
         return true;
     }
+    read_lent(event);
     const std::size_t length = event.packet.size();
     join_with_next(event);
     links::Transport& transport = sides_[event.side]->transport;

@@ -49,6 +49,9 @@ struct NetworkOptions {
     std::uint32_t packet_bytes = 1400;
     bool long_packets = true;
     bool sealed = false;
+    bool lends = true;
+    /// What is lent is read when it arrives, not when it is sent. It has to be there then.
+    bool reads_late = false;
     std::uint32_t tokens = 0;  ///< of both ends, the first of two; 0: as the seed says
 };
 
@@ -117,17 +120,24 @@ class SimulatedNetwork {
         std::size_t side;
         std::size_t link;
         std::vector<std::byte> packet;  ///< empty: the side polls
+        /// Where its end is read when it arrives, from that byte on; null: nowhere.
+        const std::byte* lent = nullptr;
+        std::size_t lent_from = 0;
         bool operator<(const Event& other) const noexcept {
             return time != other.time ? time > other.time : order > other.order;
         }
     };
     bool advance(Nanoseconds end);
     void join_with_next(Event& event);
-    void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet);
+    static void read_lent(Event& event) noexcept;
+    void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet,
+             const std::byte* lent = nullptr, std::size_t lent_from = 0);
     void poll_at(Nanoseconds time, std::size_t side);
     [[nodiscard]] links::SendOutcome send(std::size_t from, std::size_t link,
-                                          std::span<const iovec> parts, std::uint32_t packet_bytes);
-    void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet);
+                                          std::span<const iovec> parts, std::uint32_t packet_bytes,
+                                          bool lends);
+    void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet,
+               const std::byte* lent, std::size_t lent_from);
     [[nodiscard]] bool happens(std::uint32_t chance) { return random_.below(10'000) < chance; }
     [[nodiscard]] Nanoseconds clock_of(std::size_t side) const noexcept {
         return now_ + clock_ahead_[side];
@@ -157,7 +167,12 @@ struct SimulatedNetwork::Side : links::Output {
     Side(SimulatedNetwork& network, std::size_t index, const NetworkOptions& options);
     links::SendOutcome send(std::size_t link, std::span<const iovec> parts,
                             std::uint32_t packet_bytes) override {
-        return network_.send(index_, link, parts, packet_bytes);
+        return network_.send(index_, link, parts, packet_bytes, false);
+    }
+    links::SendOutcome lend(std::size_t link, std::span<const iovec> parts,
+                            std::uint32_t packet_bytes) override {
+        ++lent_trains;
+        return network_.send(index_, link, parts, packet_bytes, true);
     }
     std::uint32_t packet_bytes(std::size_t) override { return 1200; }
     void link_changed(std::size_t, links::LinkState, links::LinkState) override { ++link_changes; }
@@ -182,6 +197,7 @@ struct SimulatedNetwork::Side : links::Output {
     na::net::Session session;
     links::Transport transport;
     std::uint32_t link_changes = 0;
+    std::uint64_t lent_trains = 0;
 };
 
 }  // namespace via::test

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 
 #include <fstream>
 
+#include "base/aligned_bytes.hpp"
+#include "base/kernel_version.hpp"
 #include "na/net/port_pair.hpp"
 
 using namespace via;
@@ -274,6 +277,113 @@ TEST(UdpPort, WorksOnIpv6LoopbackToo) {
     ASSERT_EQ(collector.packets.size(), 67U);
     EXPECT_EQ(collector.packets[65].size(), 487U);
     EXPECT_EQ(collector.packets[66], packet_of(2, 65487));
+}
+
+/// A header that the port copies, and pages that it may lend: a page more than one send can.
+class LendingPort : public testing::TestWithParam<Family> {
+  protected:
+    static constexpr std::uint32_t datagram = 1'400;
+    static constexpr std::size_t page = 4096;
+
+    void SetUp() override {
+        if (GetParam() == Family::Ipv6 && !std::ifstream("/proc/net/if_inet6"))
+            GTEST_SKIP() << "this kernel has no IPv6";
+        a = open_on_loopback({}, GetParam());
+        b = open_on_loopback({}, GetParam());
+        ASSERT_TRUE(a->connect(offer_of(*b, loopback(GetParam()).entry), true).ok());
+        ASSERT_TRUE(b->connect(offer_of(*a, loopback(GetParam()).entry), true).ok());
+        fill_pattern({memory.get(), 18 * page}, 3);
+        fill_pattern(header, 4);
+    }
+    [[nodiscard]] SendOutcome lend(std::size_t from, std::size_t bytes) {
+        const std::array<iovec, 2> parts = {iovec{header.data(), header.size()},
+                                            iovec{memory.get() + from, bytes}};
+        return a->lend(parts, datagram);
+    }
+    /// What the peer should get, as long as the memory is as it is now.
+    [[nodiscard]] Packet whole(std::size_t from, std::size_t bytes) const {
+        Packet train = header;
+        train.insert(train.end(), memory.get() + from, memory.get() + from + bytes);
+        return train;
+    }
+    [[nodiscard]] Packet received(std::size_t bytes) {
+        Collector collector;
+        receive_until(*b, collector, (bytes + datagram - 1) / datagram);
+        receive_rest(*b, collector);
+        Packet all;
+        for (const Packet& packet : collector.packets)
+            all.insert(all.end(), packet.begin(), packet.end());
+        return all;
+    }
+    void arrives(std::size_t from, std::size_t bytes) {
+        SCOPED_TRACE(std::to_string(from) + ", " + std::to_string(bytes));
+        ASSERT_EQ(lend(from, bytes), SendOutcome::Sent);
+        const Packet expected = whole(from, bytes);
+        EXPECT_TRUE(received(expected.size()) == expected);
+    }
+
+    std::unique_ptr<UdpPort> a;
+    std::unique_ptr<UdpPort> b;
+    Packet header = Packet(60);
+    base::AlignedBytes memory = base::aligned_bytes(18 * page);
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, LendingPort, testing::Values(Family::Ipv4, Family::Ipv6),
+                         [](const auto& family) {
+                             return family.param == Family::Ipv4 ? "Ipv4" : "Ipv6";
+                         });
+
+TEST_P(LendingPort, WhatIsLentArrivesWhereverItLies) {
+    for (const std::size_t from : {std::size_t{0}, std::size_t{1}, std::size_t{2048}, page - 1})
+        for (const std::size_t bytes : {15 * page, 15 * page - from, 8 * page, 9 * page + 17})
+            ASSERT_NO_FATAL_FAILURE(arrives(from, bytes));
+    EXPECT_EQ(a->lender().works(), base::kernel_is_at_least(6, 5));
+}
+
+TEST_P(LendingPort, NothingIsCopied) {
+    if (!a->lender().works()) GTEST_SKIP() << "this kernel can not do it";
+    ASSERT_EQ(lend(0, 15 * page), SendOutcome::Sent);
+    memory.get()[14 * page] ^= std::byte{255};
+    const Packet now = whole(0, 15 * page);
+    EXPECT_TRUE(received(now.size()) == now);
+}
+
+TEST_P(LendingPort, WhereItCanNotBeDoneItIsCopied) {
+    a->lender().forbid();
+    ASSERT_EQ(lend(0, 15 * page), SendOutcome::Sent);
+    const Packet expected = whole(0, 15 * page);
+    memory.get()[14 * page] ^= std::byte{255};
+    EXPECT_TRUE(received(expected.size()) == expected);
+}
+
+TEST_P(LendingPort, MorePagesThanTheKernelTakesAreCopied) {
+    ASSERT_NO_FATAL_FAILURE(arrives(page - 10, 15 * page + 20));  // in 17
+}
+
+/// A process that may open nothing more has no pipe.
+TEST_P(LendingPort, WhatFailsIsCopiedAndNotTriedForEver) {
+    if (!a->lender().works()) GTEST_SKIP() << "this kernel can not do it";
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int i = 0; i < 100 && a->lender().works(); ++i)
+        EXPECT_NO_FATAL_FAILURE(arrives(0, 15 * page));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_FALSE(a->lender().works());
+    ASSERT_NO_FATAL_FAILURE(arrives(0, 15 * page));
+}
+
+TEST_P(LendingPort, MemoryThatIsNotThereLeavesThePortAsItWas) {
+    const std::array<iovec, 2> parts = {
+        iovec{header.data(), header.size()},
+        iovec{reinterpret_cast<void*>(std::uintptr_t{1} << 46U), 15 * page}};
+    EXPECT_NE(a->lend(parts, datagram), SendOutcome::Sent);
+    EXPECT_LE(received(0).size(), header.size());
+    ASSERT_NO_FATAL_FAILURE(arrives(0, 15 * page));
+    ASSERT_EQ(send_now(*a, packet_of(1, 100)), SendOutcome::Sent);
+    EXPECT_TRUE(received(100) == packet_of(1, 100));
 }
 
 class UdpPortInNamespace : public testing::Test {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which memory the kernel may read after the send, until the peer has acknowledged it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "na/net/session_parts.hpp"
+
+namespace via::test {
+namespace {
+
+/// Side 0 is what may lend.
+class Lending : public testing::Test {
+  protected:
+    static constexpr std::size_t bytes = long_bytes;
+
+    void connect(const NetworkOptions& options) {
+        network.emplace(71, options);
+        fill_pattern(near.data, 5);
+        network->run(20 * millisecond, [] { return false; });  // the link is up
+        send();                                                // a long packet has shown the way
+        lender().lent_trains = 0;
+    }
+    [[nodiscard]] Side& lender() { return network->side(0); }
+    [[nodiscard]] std::optional<na::WorkEntry> completes(na::WorkQueue& queue, std::size_t side) {
+        std::optional<na::WorkEntry> entry;
+        network->run(10'000 * millisecond, [&] {
+            entry = network->side(side).completed(queue);
+            return entry.has_value();
+        });
+        return entry;
+    }
+    void send() {
+        network->side(1).post_receive(far.part(0, bytes), far.handle, 1);
+        lender().post_send(near.part(0, bytes), near.handle, std::nullopt, 2);
+        network->poll(0);
+        EXPECT_EQ(error_of(completes(network->side(1).queues.receive, 1)), 0U);
+        EXPECT_EQ(error_of(completes(lender().queues.send, 0)), 0U);
+    }
+    [[nodiscard]] bool far_has_it() const { return matching_bytes(far.data, 5) == bytes; }
+
+    std::optional<SimulatedNetwork> network;
+    Memory near{bytes, ka::right_rdma_read};
+    Memory far{bytes, ka::right_rdma_write};
+};
+
+NetworkOptions in_order() {
+    NetworkOptions options = options_of(1);
+    options.faults.jitter = 0;
+    options.reads_late = true;
+    return options;
+}
+
+TEST_F(Lending, SendsAreLent) {
+    connect(in_order());
+    std::fill(far.data.begin(), far.data.end(), std::byte{0});
+    send();
+    EXPECT_GT(lender().lent_trains, 2U);
+    EXPECT_TRUE(far_has_it());
+}
+
+TEST_F(Lending, WritesAreLent) {
+    connect(in_order());
+    std::fill(far.data.begin(), far.data.end(), std::byte{0});
+    lender().post_write(near.part(0, bytes), near.handle, far.data.data(), far.handle, std::nullopt,
+                        3);
+    network->poll(0);
+    EXPECT_EQ(error_of(completes(lender().queues.send, 0)), 0U);
+    EXPECT_GT(lender().lent_trains, 2U);
+    EXPECT_TRUE(far_has_it());
+}
+
+/// The program whose memory is read does not know of it and may write there at any time.
+TEST_F(Lending, WhatAPeerReadsIsNot) {
+    connect(in_order());
+    std::fill(far.data.begin(), far.data.end(), std::byte{0});
+    network->side(1).post_read(far.part(0, bytes), far.handle, near.data.data(), near.handle, 3);
+    network->poll(1);
+    EXPECT_EQ(error_of(completes(network->side(1).queues.send, 1)), 0U);
+    EXPECT_EQ(lender().lent_trains, 0U);
+    EXPECT_TRUE(far_has_it());
+}
+
+/// There a send is complete when the kernel has it, and its memory the program's again.
+TEST_F(Lending, NothingIsWhereMessagesMayBeLost) {
+    NetworkOptions options = in_order();
+    options.reliability = na::unreliable;
+    options.reads_late = false;
+    connect(options);
+    send();
+    EXPECT_EQ(lender().lent_trains, 0U);
+    EXPECT_TRUE(far_has_it());
+}
+
+/// What is lent costs the peer more, so it is for peers that have time.
+TEST_F(Lending, APeerThatFallsBehindGetsCopies) {
+    NetworkOptions options = in_order();
+    options.faults.bytes_per_second = 500e6;
+    options.faults.queue_bytes = 4U << 20U;
+    connect(options);
+    for (std::uint64_t i = 0; i < 8; ++i) {
+        network->side(1).post_receive(far.part(0, bytes), far.handle, i);
+        lender().post_send(near.part(0, bytes), near.handle, std::nullopt, i);
+    }
+    network->poll(0);
+    for (int i = 0; i < 8; ++i)
+        ASSERT_EQ(error_of(completes(lender().queues.send, 0)), 0U);
+    constexpr std::uint64_t trains = 8 * bytes / 61'440;
+    EXPECT_LT(lender().lent_trains, trains / 4);
+}
+
+}  // namespace
+}  // namespace via::test
