@@ -54,6 +54,7 @@ local p = {
     data_flags = ProtoField.uint8("viaduct.data.flags", "Flags", base.HEX),
     whole = ProtoField.bool("viaduct.data.flags.whole", "Whole", 8, nil, 1),
     has_immediate = ProtoField.bool("viaduct.data.flags.immediate", "Immediate", 8, nil, 2),
+    apart = ProtoField.bool("viaduct.data.flags.apart", "Apart", 8, nil, 4),
     length = ProtoField.uint16("viaduct.data.length", "Length"),
     message = ProtoField.uint32("viaduct.data.message", "Message"),
     receive = ProtoField.uint32("viaduct.data.receive", "Receive"),
@@ -119,7 +120,7 @@ local function is_data(kind) return kind >= 8 and kind <= 11 end
 local function data_header(kind, flags)
     local bytes = 12
     if flags % 2 == 0 then bytes = bytes + 8 end
-    if flags >= 2 then bytes = bytes + 4 end
+    if flags % 4 >= 2 then bytes = bytes + 4 end
     if kind == 9 or kind == 10 then bytes = bytes + 12 end
     return bytes
 end
@@ -158,6 +159,7 @@ local function add_data(buffer, at, kind, tree)
     local flag_tree = tree:add(p.data_flags, buffer(at + 1, 1))
     flag_tree:add(p.whole, buffer(at + 1, 1))
     flag_tree:add(p.has_immediate, buffer(at + 1, 1))
+    flag_tree:add(p.apart, buffer(at + 1, 1))
     tree:add_le(p.length, buffer(at + 2, 2))
     tree:add_le(p.message, buffer(at + 4, 4))
     tree:add_le(p.receive, buffer(at + 8, 4))
@@ -167,7 +169,7 @@ local function add_data(buffer, at, kind, tree)
         tree:add_le(p.offset, buffer(next_at + 4, 4))
         next_at = next_at + 8
     end
-    if flags >= 2 then
+    if flags % 4 >= 2 then
         tree:add_le(p.immediate, buffer(next_at, 4))
         next_at = next_at + 4
     end
@@ -177,7 +179,7 @@ local function add_data(buffer, at, kind, tree)
         next_at = next_at + 12
     end
     local here = math.min(length, buffer:len() - next_at)
-    if here > 0 then tree:add(p.payload, buffer(next_at, here)) end
+    if here > 0 and flags < 4 then tree:add(p.payload, buffer(next_at, here)) end
     return string.format("%s %d (%d B)", types[kind], message, length)
 end
 
@@ -213,6 +215,38 @@ local function add_frame(buffer, at, bytes, tree)
     return types[kind]
 end
 
+local function is_apart(buffer, at)
+    return is_data(buffer(at, 1):uint()) and buffer:len() - at >= 12 and
+        buffer(at + 1, 1):uint() >= 4
+end
+
+-- Frames whose payloads lie behind all of them, up to the end of the packet, which has `total` bytes
+-- and perhaps fewer here. What is to be said of them; nil: they do not add up.
+local function add_apart(buffer, at, total, top)
+    local said = {}
+    local lengths = {}
+    local payloads = 0
+    repeat
+        if at + 12 > buffer:len() or not is_apart(buffer, at) then return nil end
+        local kind = buffer(at, 1):uint()
+        local flags = buffer(at + 1, 1):uint()
+        local header = data_header(kind, flags)
+        if flags > 7 or kind == 10 or at + header > buffer:len() then return nil end
+        said[#said + 1] = add_frame(buffer, at, header, top)
+        lengths[#lengths + 1] = buffer(at + 2, 2):le_uint()
+        payloads = payloads + lengths[#lengths]
+        at = at + header
+    until at + payloads >= total
+    if at + payloads > total then return nil end
+    for _, length in ipairs(lengths) do
+        local here = math.min(length, buffer:len() - at)
+        if here <= 0 then break end
+        top:add(p.payload, buffer(at, here))
+        at = at + here
+    end
+    return table.concat(said, " ")
+end
+
 -- The middle of a long operation: no frames, and the message's number lies in three places.
 local function add_continuation(buffer, tree)
     local message = buffer(15, 1):uint() * 65536 + buffer(16, 2):le_uint()
@@ -244,18 +278,20 @@ function packet.dissector(buffer, info, tree)
     local token = tokens[direction]
     local word = buffer:len() >= 4 and buffer(0, 4):le_uint() or nil
     local cut = false
+    local total = buffer:len()
     if token ~= nil and word == 4294967295 - token and buffer:len() > 24 then
         info.cols.protocol = "VIADUCT"
         local long = tree:add(packet, buffer(0, 8), "Long packet")
         long:add_le(p.long_token, buffer(0, 4))
         long:add_le(p.long_length, buffer(4, 4))
         cut = buffer:len() - 8 < buffer(4, 4):le_uint()
+        total = buffer(4, 4):le_uint()
         buffer = buffer(8):tvb()
     elseif token ~= nil and word ~= token then
         return add_piece(buffer, info, tree)
     end
     if buffer:len() < 16 then return 0 end
-    if token == nil and buffer(12, 1):uint() == 3 then tokens[direction] = word end
+    if token == nil and buffer(12, 1):uint() == 4 then tokens[direction] = word end
     info.cols.protocol = "VIADUCT"
     local top = tree:add(packet, buffer())
     top:add_le(p.token, buffer(0, 4))
@@ -292,6 +328,12 @@ function packet.dissector(buffer, info, tree)
             top:add(p.padding, buffer(at))
             break
         end
+        if is_apart(buffer, at) then
+            local frames = add_apart(buffer, at, total, top)
+            if frames == nil then top:add_proto_expert_info(malformed) end
+            said[#said + 1] = frames or "malformed"
+            break
+        end
         local bytes = frame_bytes(buffer, at, cut)
         if bytes == nil then
             top:add_proto_expert_info(malformed)
@@ -308,7 +350,7 @@ end
 -- A packet by trial: nothing may be wrong, and there must be a frame. Continuations show too little
 -- of themselves; they come after others.
 local function is_packet(buffer)
-    if buffer:len() < 17 or buffer(12, 1):uint() ~= 3 or buffer(15, 1):uint() ~= 0 or
+    if buffer:len() < 17 or buffer(12, 1):uint() ~= 4 or buffer(15, 1):uint() ~= 0 or
         buffer(14, 1):uint() ~= 0 then
         return false
     end

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,6 +67,16 @@ class Train {
     void refer(const std::byte* data, std::uint32_t bytes) noexcept;
     /// The same with what stays as it is until the peer has acknowledged it.
     void lend(const std::byte* data, std::uint32_t bytes) noexcept;
+    /// A payload behind all frames of the packet; its frame says so. The caller has asked
+    /// fits_apart(), and everything that follows is put apart, too.
+    void lend_apart(const std::byte* data, std::uint32_t bytes) noexcept;
+    [[nodiscard]] bool fits_apart(std::uint32_t header, const std::byte* data,
+                                  std::uint32_t bytes) const noexcept;
+    [[nodiscard]] std::uint32_t bytes_apart() const noexcept { return apart_bytes_; }
+    [[nodiscard]] bool lends() const noexcept { return lends_; }
+    /// The open packet as it was when it had that length, with nothing apart.
+    void rewind(std::uint32_t length) noexcept;
+    [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
     /// How much of that much goes into the packet: what is lent ends where a page does, so that the
     /// next piece begins with a whole one.
     [[nodiscard]] std::uint32_t piece_of(const std::byte* data, std::uint32_t bytes) const noexcept;
@@ -82,10 +93,12 @@ class Train {
     [[nodiscard]] std::uint32_t packet_bytes() const noexcept { return packet_bytes_; }
     /// It has become a long packet.
     [[nodiscard]] bool is_long() const noexcept { return is_long_; }
-    /// The last of the parts is lent, and all of it is payload.
-    [[nodiscard]] bool last_is_lent() const noexcept {
-        return is_long_ && lent_ != 0 && lent_ == vectors_used_;
+    /// The last of the parts are lent, and all of them are payload.
+    [[nodiscard]] bool lends_last() const noexcept {
+        return is_long_ && lent_end_ != 0 && lent_end_ == vectors_used_;
     }
+    /// The parts before those.
+    [[nodiscard]] std::size_t parts_not_lent() const noexcept { return lent_from_; }
     [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::span<const iovec> parts() const noexcept {
         return {vectors_.get(), vectors_used_};
@@ -100,6 +113,10 @@ class Train {
     static constexpr std::size_t most_vectors = 1024;  ///< of one call
     static constexpr std::size_t staging_bytes = 2 * 65536;
     void close_packet() noexcept;
+    [[nodiscard]] static std::size_t pages_of(const void* data, std::size_t bytes) noexcept;
+    [[nodiscard]] bool follows_apart(const std::byte* data) const noexcept;
+    void forget_apart() noexcept;
+    void close_apart() noexcept;
     void check_until(const std::byte* end) noexcept;
 
     base::AlignedBytes staging_;
@@ -122,7 +139,12 @@ class Train {
     std::uint32_t datagram_bytes_ = 0;  ///< the longest packet that is no long one
     bool is_long_ = false;
     bool lends_ = false;
-    std::size_t lent_ = 0;  ///< vectors up to the one that is lent; 0: none is
+    std::size_t lent_from_ = 0;  ///< vectors that are lent
+    std::size_t lent_end_ = 0;
+    std::array<iovec, most_lent_pages> apart_{};
+    std::size_t apart_used_ = 0;
+    std::size_t apart_pages_ = 0;
+    std::uint32_t apart_bytes_ = 0;
     std::uint32_t limit_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t length_ = 0;
@@ -139,7 +161,8 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
     packet_bytes_ = datagram_bytes_ = packet_bytes;
     is_long_ = false;
     lends_ = false;
-    lent_ = 0;
+    lent_from_ = lent_end_ = 0;
+    forget_apart();
     limit_ = limit;
     capacity_ = packet_bytes - guard.overhead();
     sealed_ = guard.sealed();
@@ -222,7 +245,71 @@ inline void Train::refer(const std::byte* data, std::uint32_t bytes) noexcept {
 
 inline void Train::lend(const std::byte* data, std::uint32_t bytes) noexcept {
     refer(data, bytes);
-    if (lends_ && bytes >= least_lent) lent_ = vectors_used_;
+    if (!lends_ || bytes < least_lent) return;
+    lent_from_ = vectors_used_ - 1;
+    lent_end_ = vectors_used_;
+}
+
+inline std::size_t Train::pages_of(const void* data, std::size_t bytes) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(data) % page_bytes + bytes + page_bytes - 1) /
+           page_bytes;
+}
+
+inline bool Train::follows_apart(const std::byte* data) const noexcept {
+    if (apart_used_ == 0) return false;
+    const iovec& last = apart_[apart_used_ - 1];
+    return static_cast<const std::byte*>(last.iov_base) + last.iov_len == data;
+}
+
+inline bool Train::fits_apart(std::uint32_t header, const std::byte* data,
+                              std::uint32_t bytes) const noexcept {
+    if (room() < header + bytes) return false;
+    if (!follows_apart(data))
+        return apart_used_ < apart_.size() &&
+               apart_pages_ + pages_of(data, bytes) <= most_lent_pages;
+    const iovec& last = apart_[apart_used_ - 1];
+    return apart_pages_ - pages_of(last.iov_base, last.iov_len) +
+               pages_of(last.iov_base, last.iov_len + bytes) <=
+           most_lent_pages;
+}
+
+inline void Train::lend_apart(const std::byte* data, std::uint32_t bytes) noexcept {
+    if (follows_apart(data)) {
+        iovec& last = apart_[apart_used_ - 1];
+        apart_pages_ -= pages_of(last.iov_base, last.iov_len);
+        last.iov_len += bytes;
+        apart_pages_ += pages_of(last.iov_base, last.iov_len);
+    } else {
+        apart_[apart_used_++] = {const_cast<std::byte*>(data), bytes};
+        apart_pages_ += pages_of(data, bytes);
+    }
+    apart_bytes_ += bytes;
+    length_ += bytes;
+}
+
+inline void Train::forget_apart() noexcept {
+    apart_used_ = apart_pages_ = 0;
+    apart_bytes_ = 0;
+}
+
+inline void Train::rewind(std::uint32_t length) noexcept {
+    const std::uint32_t staged = length_ - apart_bytes_ - length;
+    staged_ -= staged;
+    vectors_[vectors_used_ - 1].iov_len -= staged;
+    length_ = length;
+    forget_apart();
+}
+
+/// Puts what lies apart behind all else.
+inline void Train::close_apart() noexcept {
+    check_until(staged_);
+    lent_from_ = vectors_used_;
+    for (std::size_t i = 0; i < apart_used_; ++i) {
+        checksum_ = wire::crc32c(checksum_, apart_[i].iov_base, apart_[i].iov_len);
+        vectors_[vectors_used_++] = apart_[i];
+    }
+    lent_end_ = vectors_used_;
+    forget_apart();
 }
 
 inline std::uint32_t Train::piece_of(const std::byte* data, std::uint32_t bytes) const noexcept {
@@ -263,6 +350,7 @@ inline void Train::close_packet() noexcept {
 }
 
 inline void Train::finish() noexcept {
+    if (apart_used_ != 0) close_apart();
     if (open_) close_packet();
     if (bytes_ <= datagram_bytes_ || packets_ != 1) return;
     is_long_ = true;

@@ -271,9 +271,10 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
     }
     if (spans_.empty()) return false;
     train_.finish();
-    const SendOutcome outcome = train_.last_is_lent()
-                                    ? output_.lend(index, train_.parts(), limits.packet_bytes)
-                                    : output_.send(index, train_.parts(), limits.packet_bytes);
+    const SendOutcome outcome =
+        train_.lends_last()
+            ? output_.lend(index, train_.parts(), train_.parts_not_lent(), limits.packet_bytes)
+            : output_.send(index, train_.parts(), limits.packet_bytes);
     if (outcome == SendOutcome::Sent) {
         if (train_.is_long())
             link.sent_long(train_.bytes(), spans_.front(), now);

@@ -66,9 +66,10 @@ class Output {
     /// What the parts hold, in datagrams of that length; only the last may be shorter.
     [[nodiscard]] virtual SendOutcome send(std::size_t link, std::span<const iovec> parts,
                                            std::uint32_t datagram_bytes) = 0;
-    /// The same; what the last part holds stays as it is until the peer has acknowledged it.
+    /// The same; what the parts from the `lent`-th on hold stays as it is until the peer has
+    /// acknowledged it.
     [[nodiscard]] virtual SendOutcome lend(std::size_t link, std::span<const iovec> parts,
-                                           std::uint32_t datagram_bytes) {
+                                           std::size_t /*lent*/, std::uint32_t datagram_bytes) {
         return send(link, parts, datagram_bytes);
     }
     /// The longest datagram that the link carries, after TooLong.

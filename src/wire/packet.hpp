@@ -13,7 +13,7 @@
 
 namespace via::wire {
 
-inline constexpr std::uint8_t packet_version = 3;
+inline constexpr std::uint8_t packet_version = 4;
 
 static_assert(std::endian::native == std::endian::little,
               "numbers travel as they lie in memory; a big-endian machine must turn them");
@@ -78,12 +78,16 @@ struct DataFrame {
 
     [[nodiscard]] bool whole() const noexcept;
     [[nodiscard]] bool has_immediate() const noexcept;
+    [[nodiscard]] bool apart() const noexcept;
     [[nodiscard]] bool has_target() const noexcept {
         return type == FrameType::RdmaWrite || type == FrameType::ReadRequest;
     }
 };
 inline constexpr std::uint8_t data_whole = 1;  ///< the payload is the operation: no total, offset
 inline constexpr std::uint8_t data_immediate = 2;
+/// The payload lies behind all frames of the packet, and so do those of all that follow: so a
+/// sender has them in one row, without anything of its own in between.
+inline constexpr std::uint8_t data_apart = 4;
 inline constexpr std::uint32_t longest_data_frame_header = 36;
 
 inline bool DataFrame::whole() const noexcept {
@@ -91,6 +95,9 @@ inline bool DataFrame::whole() const noexcept {
 }
 inline bool DataFrame::has_immediate() const noexcept {
     return (flags & data_immediate) != 0;
+}
+inline bool DataFrame::apart() const noexcept {
+    return (flags & data_apart) != 0;
 }
 
 [[nodiscard]] constexpr std::uint32_t data_frame_header_bytes(FrameType type,
@@ -159,7 +166,10 @@ class FrameReader {
     [[nodiscard]] bool take(CloseFrame& frame) noexcept;
 
   private:
+    [[nodiscard]] bool find_apart() noexcept;
     std::span<const std::byte> rest_;
+    std::span<const std::byte> apart_;  ///< payloads, once a frame has said that they lie apart
+    bool in_apart_ = false;
 };
 
 /// The number that is meant by its low bits, near one that is known.
@@ -279,6 +289,28 @@ inline std::optional<FrameType> FrameReader::next() const noexcept {
     return type;
 }
 
+/// From here on there are frames without their payloads, as many as leave just enough for those.
+inline bool FrameReader::find_apart() noexcept {
+    std::size_t frames = 0;
+    std::size_t payloads = 0;
+    do {
+        if (rest_.size() < frames + 12) return false;
+        const std::byte* from = rest_.data() + frames;
+        const auto type = static_cast<FrameType>(from[0]);
+        const auto flags = load<std::uint8_t>(from + 1);
+        if (type != FrameType::Send && type != FrameType::RdmaWrite && type != FrameType::ReadData)
+            return false;
+        if ((flags & data_apart) == 0) return false;
+        frames += data_frame_header_bytes(type, flags);
+        payloads += load<std::uint16_t>(from + 2);
+        if (frames + payloads > rest_.size()) return false;
+    } while (frames + payloads < rest_.size());
+    apart_ = rest_.subspan(frames);
+    rest_ = rest_.first(frames);
+    in_apart_ = true;
+    return true;
+}
+
 inline bool FrameReader::take(DataFrame& frame, std::span<const std::byte>& payload) noexcept {
     if (rest_.size() < 12) return false;
     const std::byte* from = rest_.data();
@@ -287,9 +319,11 @@ inline bool FrameReader::take(DataFrame& frame, std::span<const std::byte>& payl
     frame.length = load<std::uint16_t>(from + 2);
     frame.message = load<std::uint32_t>(from + 4);
     frame.receive = load<std::uint32_t>(from + 8);
-    if ((frame.flags & ~(data_whole | data_immediate)) != 0) return false;
+    if ((frame.flags & ~(data_whole | data_immediate | data_apart)) != 0) return false;
     const std::uint32_t header = data_frame_header_bytes(frame.type, frame.flags);
-    if (rest_.size() < header + frame.length) return false;
+    const bool apart = frame.apart();
+    if (apart && !in_apart_ && !find_apart()) return false;
+    if (rest_.size() < header + (apart ? 0U : frame.length)) return false;
     const std::byte* at = from + 12;
     if (frame.whole()) {
         frame.total = frame.length;
@@ -308,8 +342,14 @@ inline bool FrameReader::take(DataFrame& frame, std::span<const std::byte>& payl
         frame.handle = load<std::uint32_t>(at + 8);
         at += 12;
     }
-    payload = {at, frame.length};
-    rest_ = rest_.subspan(header + frame.length);
+    if (apart) {
+        payload = apart_.first(frame.length);
+        apart_ = apart_.subspan(frame.length);
+        rest_ = rest_.subspan(header);
+    } else {
+        payload = {at, frame.length};
+        rest_ = rest_.subspan(header + frame.length);
+    }
     return frame.type == FrameType::ReadRequest
                ? frame.length == 0 && frame.offset == 0
                : frame.offset <= frame.total && frame.length <= frame.total - frame.offset;

@@ -203,6 +203,24 @@ class Crafted {
         append(script, body);
         return *this;
     }
+    /// Messages of 8 bytes from that number on, their payloads behind all frames.
+    Crafted& apart(std::uint32_t message, std::uint32_t count, std::uint8_t missing = 0) {
+        Bytes body;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            wire::DataFrame frame;
+            frame.flags = wire::data_whole | wire::data_apart;
+            frame.length = 8;
+            frame.message = frame.receive = message + i;
+            const std::size_t at = body.size();
+            body.resize(at + wire::longest_data_frame_header);
+            body.resize(at + wire::encode(body.data() + at, frame));
+        }
+        body.resize(body.size() + std::size_t{8} * count - missing);
+        append_number(script, std::uint8_t{0});
+        append_number(script, static_cast<std::uint16_t>(body.size()));
+        append(script, body);
+        return *this;
+    }
     Crafted& continuation(std::uint32_t message, std::uint32_t offset) {
         std::array<std::byte, wire::PacketHeader::bytes + 8> packet{};
         wire::encode(packet.data(), wire::Continuation{message, offset});
@@ -256,6 +274,7 @@ void craft(const std::filesystem::path& folder) {
                               .continuation(1, 8)
                               .continuation(0x800001, 8)
                               .continuation(1, 20));
+    save("apart", Crafted().apart(0, 2).apart(2, 2, 1));
     save("long-packets", Crafted()
                              .cut(32, false)
                              .frame(FrameType::Send, 0, 0, 0, 32)
@@ -268,6 +287,16 @@ void craft(const std::filesystem::path& folder) {
                              .frame(FrameType::Send, 1, 1, 0, 8));
 }
 
+/// A packet whose payloads lie apart, for the reader alone.
+void craft_packet(const std::filesystem::path& folder) {
+    const Bytes script = Crafted().apart(0, 3).script;
+    Bytes packet(wire::PacketHeader::bytes);
+    wire::encode(packet.data(), wire::PacketHeader{});
+    const std::size_t body = 3 * (12 + 8);
+    packet.insert(packet.end(), script.end() - static_cast<long>(body), script.end());
+    write_file(folder / "packet_fuzz" / "apart", packet);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -276,6 +305,7 @@ int main(int count, char** arguments) {
         return 2;
     }
     craft(arguments[1]);
+    craft_packet(arguments[1]);
     record(arguments[1], na::unreliable, 0);
     record(arguments[1], na::reliable_delivery, 1);
     record(arguments[1], na::reliable_reception, 2);

@@ -21,11 +21,15 @@ void require(bool condition) {
 void read_all(std::span<const std::byte> body) {
     FrameReader reader(body);
     std::size_t at = 0;
+    std::size_t apart = 0;  // bytes of payloads behind all frames
     std::array<std::byte, 512> again;
     // Each takes at least one byte.
     for (std::size_t frames = 0; frames <= body.size(); ++frames) {
         const auto type = reader.next();
-        if (!type) return;
+        if (!type) {
+            require(apart == 0 || at + apart == body.size());
+            return;
+        }
         std::size_t bytes = 0;
         switch (*type) {
             case FrameType::Acknowledgement: {
@@ -62,11 +66,18 @@ void read_all(std::span<const std::byte> body) {
                 bytes = encode(again.data(), frame);
                 require(std::equal(again.begin(), again.begin() + static_cast<long>(bytes),
                                    body.begin() + static_cast<long>(at)));
-                require(payload.data() == body.data() + at + bytes);
                 require(payload.size() == frame.length);
+                if (frame.apart()) {
+                    require(payload.data() >= body.data() + at + bytes);
+                    require(payload.data() + payload.size() <= body.data() + body.size());
+                    apart += frame.length;
+                } else {
+                    require(payload.data() == body.data() + at + bytes);
+                    require(apart == 0);
+                    bytes += frame.length;
+                }
                 if (*type != FrameType::ReadRequest)
                     require(std::uint64_t{frame.offset} + frame.length <= frame.total);
-                bytes += frame.length;
                 break;
             }
             default:

@@ -262,7 +262,7 @@ TEST_F(LendingTrain, SaysThatItsLastPartIsLent) {
     train.lend(page(0), 50'000);
     train.finish();
     ASSERT_TRUE(train.is_long());
-    EXPECT_TRUE(train.last_is_lent());
+    EXPECT_TRUE(train.lends_last());
     EXPECT_EQ(train.parts().back().iov_base, page(0));
     EXPECT_EQ(train.parts().back().iov_len, 50'000U);
 }
@@ -273,23 +273,109 @@ TEST_F(LendingTrain, LendsNothingThatSomethingFollows) {
     std::byte* at = train.append(30);
     std::fill(at, at + 30, std::byte{2});
     train.finish();
-    EXPECT_FALSE(train.last_is_lent());
+    EXPECT_FALSE(train.lends_last());
 }
 
 TEST_F(LendingTrain, LendsNothingShortOrUnasked) {
     begin(true);
     train.lend(page(0), Train::least_lent - 1);
     train.finish();
-    EXPECT_FALSE(train.last_is_lent());
+    EXPECT_FALSE(train.lends_last());
     begin(true);
     train.refer(page(0), 50'000);
     train.finish();
-    EXPECT_FALSE(train.last_is_lent());
+    EXPECT_FALSE(train.lends_last());
     begin(false);
     EXPECT_EQ(train.piece_of(page(0), 60'000), 60'000U);
     train.lend(page(0), 50'000);
     train.finish();
-    EXPECT_FALSE(train.last_is_lent());
+    EXPECT_FALSE(train.lends_last());
+}
+
+/// Frames of six bytes, their payloads behind all of them.
+TEST_F(LendingTrain, PutsPayloadsBehindAllFrames) {
+    begin(true);
+    const std::uint32_t room = train.room();
+    const std::array pieces = {std::pair{page(3), 4096U}, std::pair{page(4), 30'000U},
+                               std::pair{page(20) + 5, 3'000U}};
+    std::uint32_t used = 0;
+    for (const auto& [data, bytes] : pieces) {
+        ASSERT_TRUE(train.fits_apart(6, data, bytes));
+        std::byte* at = train.append(6);
+        std::fill(at, at + 6, std::byte{3});
+        train.lend_apart(data, bytes);
+        used += 6 + bytes;
+    }
+    EXPECT_EQ(train.bytes_apart(), used - 18);
+    EXPECT_EQ(train.room(), room - used);
+    train.finish();
+    ASSERT_TRUE(train.lends_last());
+    // What lies together is one part.
+    ASSERT_EQ(train.parts().size() - train.parts_not_lent(), 2U);
+    EXPECT_EQ(train.parts()[1].iov_base, page(3));
+    EXPECT_EQ(train.parts()[1].iov_len, 34'096U);
+    EXPECT_EQ(train.parts()[2].iov_base, page(20) + 5);
+    EXPECT_EQ(train.parts()[2].iov_len, 3'000U);
+    // The receiver finds the frames, then the payloads, and the checksum is right.
+    std::vector<std::byte> all;
+    for (const iovec& part : train.parts()) {
+        const auto* from = static_cast<const std::byte*>(part.iov_base);
+        all.insert(all.end(), from, from + part.iov_len);
+    }
+    EXPECT_EQ(all.size(), train.bytes());
+    const auto packet = std::span(all).subspan(wire::LongPacketPrefix::bytes);
+    const wire::PacketGuard receiver{{1, 2, 3}, false, false};
+    std::vector<std::byte> opened;
+    const auto body = receiver.open(wire::decode_packet_header(packet.data()), 5, packet, opened);
+    ASSERT_TRUE(body);
+    ASSERT_EQ(body->size(), 20U + used);
+    EXPECT_TRUE(std::equal(page(3), page(3) + 34'096, body->begin() + 38));
+    EXPECT_TRUE(std::equal(page(20) + 5, page(20) + 3'005, body->begin() + 38 + 34'096));
+}
+
+TEST_F(LendingTrain, PutsNoMorePagesApartThanTheKernelTakes) {
+    begin(true);
+    std::uint32_t count = 0;
+    // Each begins in one page and ends in the next one.
+    for (; count < 20; ++count) {
+        const std::byte* data = page(2 * count) + 100;
+        if (!train.fits_apart(6, data, 4096)) break;
+        std::byte* at = train.append(6);
+        std::fill(at, at + 6, std::byte{3});
+        train.lend_apart(data, 4096);
+    }
+    EXPECT_EQ(count, Train::most_lent_pages / 2);
+    // One page is left.
+    EXPECT_TRUE(train.fits_apart(6, page(39), 4096));
+    EXPECT_FALSE(train.fits_apart(6, page(39) - 1, 4096));
+    // Those that lie together share the pages between them.
+    begin(true);
+    const std::byte* data = page(0) + 100;
+    for (count = 0; train.fits_apart(6, data, 4096); ++count, data += 4096) {
+        std::byte* at = train.append(6);
+        std::fill(at, at + 6, std::byte{3});
+        train.lend_apart(data, 4096);
+    }
+    EXPECT_EQ(count, Train::most_lent_pages - 1);
+    EXPECT_FALSE(train.fits_apart(6, page(0), train.room()));
+}
+
+TEST_F(LendingTrain, TakesFramesBackIfTooFewPayloadsLieApart) {
+    begin(true);
+    const std::uint32_t length = train.length();
+    for (int i = 0; i < 2; ++i) {
+        std::byte* at = train.append(6);
+        std::fill(at, at + 6, std::byte{3});
+        train.lend_apart(page(i), 4096);
+    }
+    train.rewind(length);
+    EXPECT_EQ(train.length(), length);
+    EXPECT_EQ(train.bytes_apart(), 0U);
+    train.lend(page(0), 40'000);
+    train.finish();
+    ASSERT_EQ(train.parts().size(), 2U);
+    EXPECT_TRUE(train.lends_last());
+    EXPECT_EQ(train.bytes(), wire::LongPacketPrefix::bytes + length + 40'000);
 }
 
 /// Only as long as it is that packet.
@@ -301,7 +387,7 @@ TEST_F(LendingTrain, ForgetsWhatWasLentBefore) {
     train.open_packet();
     train.refer(page(0), 1'000);
     train.finish();
-    EXPECT_FALSE(train.last_is_lent());
+    EXPECT_FALSE(train.lends_last());
 }
 
 }  // namespace

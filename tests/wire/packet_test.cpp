@@ -72,7 +72,7 @@ TEST(Packet, TheHeaderLiesWhereTheDocumentSays) {
     std::array<std::byte, PacketHeader::bytes> bytes;
     bytes.fill(std::byte{0xEE});
     encode(bytes.data(), header);
-    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 3, 7, 1, 0};
+    const std::array<std::uint8_t, 16> expected{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 4, 7, 1, 0};
     for (std::size_t i = 0; i < bytes.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
     const PacketHeader back = decode_packet_header(bytes.data());
@@ -93,7 +93,7 @@ TEST(Packet, ContinuationsLieWhereTheDocumentSays) {
     encode(bytes.data(), header);
     encode(bytes.data(), Continuation{0x99332211, 0x47464544});
     bytes[22] = std::byte{0x55};
-    const std::array<std::uint8_t, 15> expected{9,    10,   11,   12,   3,    7,    2,   0x33,
+    const std::array<std::uint8_t, 15> expected{9,    10,   11,   12,   4,    7,    2,   0x33,
                                                 0x11, 0x22, 0x44, 0x45, 0x46, 0x47, 0x55};
     for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(bytes[8 + i]), expected[i]) << "byte " << 8 + i;
@@ -181,7 +181,7 @@ TEST(Packet, PiecesOutsideTheirOperationAreRefused) {
     EXPECT_TRUE(refused(frame)) << "it begins beyond";
     frame.offset = 0xFFFFFFFF;
     EXPECT_TRUE(refused(frame)) << "offset and length pass the end of 32 bits";
-    frame = sample(FrameType::Send, 4);
+    frame = sample(FrameType::Send, 8);
     EXPECT_TRUE(refused(frame)) << "an unknown flag";
     frame = sample(FrameType::ReadRequest, 0);
     EXPECT_FALSE(refused(frame));
@@ -190,6 +190,95 @@ TEST(Packet, PiecesOutsideTheirOperationAreRefused) {
     frame.length = 0;
     frame.offset = 1;
     EXPECT_TRUE(refused(frame)) << "a request with an offset";
+}
+
+/// Frames first, then their payloads.
+class Apart {
+  public:
+    Apart& add(FrameType type, std::uint16_t length, std::uint8_t flags = data_whole | data_apart) {
+        DataFrame frame;
+        frame.type = type;
+        frame.flags = flags;
+        frame.length = length;
+        frame.total = 100;
+        frame.message = static_cast<std::uint32_t>(lengths_.size());
+        const std::size_t at = frames_.size();
+        frames_.resize(at + longest_data_frame_header);
+        frames_.resize(at + encode(frames_.data() + at, frame));
+        lengths_.push_back(length);
+        return *this;
+    }
+    /// `missing`: of the last payload.
+    [[nodiscard]] Body body(std::size_t missing = 0) const {
+        Body all = frames_;
+        for (std::size_t i = 0; i < lengths_.size(); ++i)
+            all.insert(all.end(), lengths_[i], static_cast<std::byte>(i + 1));
+        all.resize(all.size() - missing);
+        return all;
+    }
+    /// All of them are read, each with its own payload. (One whose end is missing may be read as
+    /// fewer, with payloads that are none: the checksum knows.)
+    [[nodiscard]] bool read(const Body& body) const {
+        const Exact exact{body};
+        FrameReader reader(exact.span());
+        for (std::size_t i = 0; i < lengths_.size(); ++i) {
+            DataFrame frame;
+            std::span<const std::byte> payload;
+            if (!reader.next() || !reader.take(frame, payload)) return false;
+            const Body own(lengths_[i], static_cast<std::byte>(i + 1));
+            if (frame.message != i ||
+                !std::equal(payload.begin(), payload.end(), own.begin(), own.end()))
+                return false;
+        }
+        return !reader.next();
+    }
+
+  private:
+    Body frames_;
+    std::vector<std::uint16_t> lengths_;
+};
+
+TEST(Packet, PayloadsMayLieApart) {
+    EXPECT_TRUE(Apart().add(FrameType::Send, 5).read(Apart().add(FrameType::Send, 5).body()));
+    Apart many;
+    many.add(FrameType::Send, 40)
+        .add(FrameType::RdmaWrite, 7)
+        .add(FrameType::Send, 0)
+        .add(FrameType::Send, 9, data_whole | data_immediate | data_apart)
+        .add(FrameType::ReadData, 3, data_apart)
+        .add(FrameType::Send, 0);
+    EXPECT_TRUE(many.read(many.body()));
+    // Behind others.
+    Body body = encoded(sample(FrameType::Send, 0));
+    const std::size_t first = body.size();
+    const Body apart = Apart().add(FrameType::Send, 5).body();
+    body.insert(body.end(), apart.begin(), apart.end());
+    FrameReader reader(body);
+    DataFrame frame;
+    std::span<const std::byte> payload;
+    ASSERT_TRUE(reader.take(frame, payload));
+    ASSERT_EQ(reader.next(), FrameType::Send);
+    ASSERT_TRUE(reader.take(frame, payload));
+    EXPECT_EQ(payload.data(), body.data() + first + 12);
+    EXPECT_FALSE(reader.next());
+}
+
+TEST(Packet, PayloadsApartThatDoNotAddUpAreRefused) {
+    Apart three;
+    three.add(FrameType::Send, 20).add(FrameType::Send, 0).add(FrameType::RdmaWrite, 30);
+    for (std::size_t missing = 1; missing <= three.body().size(); ++missing)
+        EXPECT_FALSE(three.read(three.body(missing))) << missing;
+    Body longer = three.body();
+    longer.push_back(std::byte{0});
+    EXPECT_FALSE(three.read(longer));
+    const auto refused = [](const Apart& frames) { return !frames.read(frames.body()); };
+    EXPECT_TRUE(refused(Apart().add(FrameType::Send, 3).add(FrameType::Send, 3, data_whole)))
+        << "one behind them that is not apart";
+    EXPECT_TRUE(refused(Apart().add(FrameType::ReadRequest, 0, data_apart)))
+        << "a request, which has none";
+    EXPECT_TRUE(refused(
+        Apart().add(FrameType::Send, 3).add(FrameType::Send, 3, data_whole | data_apart | 8)))
+        << "an unknown flag behind them";
 }
 
 TEST(Packet, AcknowledgementsComeBackAsTheyWere) {

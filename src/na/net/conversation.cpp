@@ -23,6 +23,7 @@ constexpr base::Nanoseconds look_interval = 100'000;
 constexpr base::Nanoseconds show_interval = 50'000'000;
 /// A program that polls more often than this after a post does not post the next one.
 constexpr std::uint32_t most_quick_polls = 3;
+constexpr std::uint32_t clocked_each = 4;
 /// So much waits before a burst goes out though nobody polls.
 constexpr std::uint64_t corked_bytes = 60'000;
 
@@ -86,9 +87,9 @@ SendOutcome Conversation::send(std::size_t link, std::span<const iovec> parts,
     return links_[link].port->send(parts, packet_bytes);
 }
 
-SendOutcome Conversation::lend(std::size_t link, std::span<const iovec> parts,
+SendOutcome Conversation::lend(std::size_t link, std::span<const iovec> parts, std::size_t lent,
                                std::uint32_t packet_bytes) {
-    return links_[link].port->lend(parts, packet_bytes);
+    return links_[link].port->lend(parts, lent, packet_bytes);
 }
 
 std::uint32_t Conversation::packet_bytes(std::size_t link) {
@@ -204,12 +205,19 @@ bool Conversation::waits_for_company() {
     return session_.pending_bytes() < corked_bytes && in_stream() && now() - last_sent_ < cork_;
 }
 
+/// While messages gather, every fourth post or look asks for the time: reading the clock is a good
+/// part of what either does.
+bool Conversation::gathers_unclocked() noexcept {
+    return session_.pending_bytes() < corked_bytes && in_stream() &&
+           ++unclocked_ % clocked_each != 0;
+}
+
 /// A program that posts one message after the other looks for completions in between. Each such
 /// look at the sockets would cost as much as posting a few more.
 bool Conversation::is_being_fed() {
     if (quick_polls_ == 0 || session_.pending_bytes() == 0 || !polled_) return false;
     --quick_polls_;
-    return now() < look_again_ && waits_for_company();
+    return gathers_unclocked() || (now() < look_again_ && waits_for_company());
 }
 
 void Conversation::transmit() {
@@ -223,6 +231,7 @@ void Conversation::transmit() {
 void Conversation::post() {
     now_is_fresh_ = false;
     quick_polls_ = most_quick_polls;
+    const bool joins_others = session_.pending_bytes() != 0;
     session_.take_sends();
     if (transport_.has_put_aside()) {
         // The answer to what came last; whatever else it is, it is no stream.
@@ -230,6 +239,7 @@ void Conversation::post() {
         transport_.settle();
         if (session_.pending_bytes() == 0) return;
     }
+    if (joins_others && gathers_unclocked()) return;
     if (!waits_for_company()) transmit();
 }
 

@@ -62,7 +62,7 @@ class Conversation final : private links::Output, private PacketTaker {
   private:
     [[nodiscard]] SendOutcome send(std::size_t link, std::span<const iovec> parts,
                                    std::uint32_t packet_bytes) override;
-    [[nodiscard]] SendOutcome lend(std::size_t link, std::span<const iovec> parts,
+    [[nodiscard]] SendOutcome lend(std::size_t link, std::span<const iovec> parts, std::size_t lent,
                                    std::uint32_t packet_bytes) override;
     [[nodiscard]] std::uint32_t packet_bytes(std::size_t link) override;
     void link_changed(std::size_t link, links::LinkState from, links::LinkState to) override;
@@ -79,6 +79,7 @@ class Conversation final : private links::Output, private PacketTaker {
     [[nodiscard]] bool in_stream() const noexcept;
     [[nodiscard]] bool waits_for_company();
     [[nodiscard]] bool is_being_fed();
+    [[nodiscard]] bool gathers_unclocked() noexcept;
     void transmit();
 
     std::vector<LinkEnd> links_;
@@ -95,6 +96,7 @@ class Conversation final : private links::Output, private PacketTaker {
     base::Nanoseconds last_sent_ = 0;
     base::Nanoseconds look_again_ = 0;  ///< at the sockets, though the program posts on
     std::uint32_t quick_polls_ = 0;     ///< that need not look
+    std::uint32_t unclocked_ = 0;
     bool polled_ = true;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;

@@ -25,7 +25,7 @@ namespace {
 
 /// What the two ends tell each other through the kernel agents, before the list of interfaces.
 struct Parameters {
-    static constexpr std::uint32_t current = 0x3354454E;  // "NET3": changes with the packets
+    static constexpr std::uint32_t current = 0x3454454E;  // "NET4": changes with the packets
     std::uint32_t format = current;
     std::uint32_t token = 0;
     std::uint32_t window_bytes = 0;

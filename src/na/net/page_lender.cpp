@@ -31,9 +31,13 @@ bool PageLender::kernel_can() noexcept {
     return base::kernel_is_at_least(6, 5);
 }
 
-bool PageLender::fits(const iovec& data) noexcept {
-    const std::size_t begins = reinterpret_cast<std::uintptr_t>(data.iov_base) % page_bytes;
-    return begins + data.iov_len <= most_pages * page_bytes;
+bool PageLender::fits(std::span<const iovec> data) noexcept {
+    std::size_t pages = 0;
+    for (const iovec& part : data) {
+        const std::size_t begins = reinterpret_cast<std::uintptr_t>(part.iov_base) % page_bytes;
+        pages += (begins + part.iov_len + page_bytes - 1) / page_bytes;
+    }
+    return pages <= most_pages;
 }
 
 bool PageLender::open_pipe() noexcept {
@@ -55,13 +59,16 @@ void PageLender::close_pipe() noexcept {
     out_.reset();
 }
 
-bool PageLender::end_with(int socket, const iovec& data) noexcept {
-    const auto whole = static_cast<ssize_t>(data.iov_len);
+bool PageLender::end_with(int socket, std::span<const iovec> data) noexcept {
+    std::size_t bytes = 0;
+    for (const iovec& part : data)
+        bytes += part.iov_len;
+    const auto whole = static_cast<ssize_t>(bytes);
     const auto attempt = [&] {
-        const ssize_t lent = ::vmsplice(in_.get(), &data, 1, SPLICE_F_NONBLOCK);
+        const ssize_t lent = ::vmsplice(in_.get(), data.data(), data.size(), SPLICE_F_NONBLOCK);
         if (lent == whole) {
             const ssize_t sent =
-                ::splice(out_.get(), nullptr, socket, nullptr, data.iov_len, SPLICE_F_NONBLOCK);
+                ::splice(out_.get(), nullptr, socket, nullptr, bytes, SPLICE_F_NONBLOCK);
             if (sent == whole) return true;
             if (sent >= 0) errno = EMSGSIZE;
         } else if (lent >= 0) {

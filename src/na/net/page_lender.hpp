@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <span>
 
 #include "base/fd.hpp"
 
@@ -23,11 +24,11 @@ class PageLender {
     /// It works, and nothing is missing.
     [[nodiscard]] bool ready() noexcept { return works_ && (in_.valid() || open_pipe()); }
     /// In one go?
-    [[nodiscard]] static bool fits(const iovec& data) noexcept;
+    [[nodiscard]] static bool fits(std::span<const iovec> data) noexcept;
     /// Ends the datagram that the socket holds back with `data`, and lets it go. Otherwise errno
     /// says why, and the socket holds nothing any more; what left it then is no whole packet. Only
     /// if ready().
-    [[nodiscard]] bool end_with(int socket, const iovec& data) noexcept;
+    [[nodiscard]] bool end_with(int socket, std::span<const iovec> data) noexcept;
 
     /// It failed, and what was to be sent could be sent all the same. Not tried for ever.
     void blame() noexcept {

@@ -45,9 +45,9 @@ class Port {
                                            std::uint32_t packet_bytes) = 0;
     /// Is lend() more than send()?
     [[nodiscard]] virtual bool lends() const noexcept { return false; }
-    /// The same as send(); what the last part holds stays as it is until the peer has acknowledged
-    /// it, so it need not be copied.
-    [[nodiscard]] virtual SendOutcome lend(std::span<const iovec> parts,
+    /// The same as send(); what the parts from the `lent`-th on hold stays as it is until the peer
+    /// has acknowledged it, so it need not be copied.
+    [[nodiscard]] virtual SendOutcome lend(std::span<const iovec> parts, std::size_t /*lent*/,
                                            std::uint32_t packet_bytes) {
         return send(parts, packet_bytes);
     }

@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t operation_overhead = 16;
 /// A piece of a message that would be shorter waits for the next packet.
 constexpr std::uint32_t least_piece = 64;
+/// Shorter messages are copied: the kernel takes so many pages and no more, however short.
+constexpr std::uint32_t least_apart = 2048;
 /// So many packets at its beginning say all about a message: if all of them were lost, its
 /// continuations would be lost, too, until a train begins with another such packet.
 constexpr std::uint32_t packets_in_full = 2;
@@ -346,7 +348,52 @@ void Session::fill_with_lost(links::Train& train, links::Span& span) {
     }
 }
 
+/// All of it lies in one place that may be lent, and is worth it. Null: not so.
+const std::byte* Session::apart_of(const Outgoing& op) noexcept {
+    const bool middling = op.length >= least_apart && op.length < links::Train::least_lent;
+    return middling && op.type != wire::FrameType::ReadData ? bulk_of(op) : nullptr;
+}
+
+/// Messages of middling length, one after the other, with all their payloads in a row at the end of
+/// the packet, where the kernel takes them as they lie. False: there are too few of them.
+bool Session::fill_apart(links::Train& train, links::Span& span) {
+    if (!train.lends() || unsent_offset_ != 0 || pending_bytes_ < links::Train::least_lent)
+        return false;
+    const std::uint32_t length = train.length();
+    std::uint64_t number = unsent_operation_;
+    for (; number < next_operation_; ++number) {
+        const Outgoing& op = operation(number);
+        const std::byte* data = apart_of(op);
+        if (data == nullptr) break;
+        wire::DataFrame frame;
+        frame.type = op.type;
+        frame.flags = wire::data_whole | wire::data_apart;
+        if (op.has_immediate) frame.flags |= wire::data_immediate;
+        const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
+        if (!train.fits_apart(header, data, op.length)) break;
+        frame.length = static_cast<std::uint16_t>(op.length);
+        frame.message = static_cast<std::uint32_t>(number);
+        frame.receive = static_cast<std::uint32_t>(op.receive);
+        frame.immediate = op.immediate;
+        frame.address = op.remote.address;
+        frame.handle = op.remote.handle;
+        wire::encode(train.append(header), frame);
+        train.lend_apart(data, op.length);
+    }
+    if (train.bytes_apart() < links::Train::least_lent) {
+        train.rewind(length);
+        return false;
+    }
+    span = {unsent_operation_, number - 1, 0, operation(number - 1).length};
+    const std::uint64_t done =
+        train.bytes_apart() + (number - unsent_operation_) * operation_overhead;
+    pending_bytes_ -= std::min(pending_bytes_, done);
+    unsent_operation_ = number;
+    return true;
+}
+
 void Session::fill_packet(links::Train& train, links::Span& span) {
+    if (fill_apart(train, span)) return;
     const std::uint64_t started = unsent_operation_;
     const std::uint32_t started_at = unsent_offset_;
     bool any = false;

@@ -437,10 +437,11 @@ SendOutcome UdpPort::send(std::span<const iovec> parts, std::uint32_t packet_byt
     return attempt();
 }
 
-SendOutcome UdpPort::lend(std::span<const iovec> parts, std::uint32_t packet_bytes) {
+SendOutcome UdpPort::lend(std::span<const iovec> parts, std::size_t lent,
+                          std::uint32_t packet_bytes) {
     const std::size_t bytes = bytes_of(parts);
-    const bool can = !pending_.has_value() && offload_ && parts.size() > 1 &&
-                     parts.size() <= IOV_MAX && PageLender::fits(parts.back()) &&
+    const bool can = !pending_.has_value() && offload_ && lent > 0 && lent < parts.size() &&
+                     parts.size() <= IOV_MAX && PageLender::fits(parts.subspan(lent)) &&
                      bytes > packet_bytes && bytes <= most_datagram_bytes(where_.entry.family) &&
                      bytes <= std::size_t{max_segments_} * packet_bytes &&
                      packet_bytes <= max_packet_ && lender_.ready();
@@ -448,13 +449,13 @@ SendOutcome UdpPort::lend(std::span<const iovec> parts, std::uint32_t packet_byt
     SegmentLength segment(packet_bytes);
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
-    message.msg_iovlen = parts.size() - 1;
+    message.msg_iovlen = lent;
     segment.add_to(message);
     ssize_t begun;
     do
         begun = syscall(SYS_sendmsg, socket_.get(), &message, MSG_DONTWAIT | MSG_MORE);
     while (begun < 0 && errno == EINTR);
-    if (begun >= 0 && lender_.end_with(socket_.get(), parts.back())) [[likely]]
+    if (begun >= 0 && lender_.end_with(socket_.get(), parts.subspan(lent))) [[likely]]
         return SendOutcome::Sent;
     const int error_number = errno;
     const SendOutcome outcome = outcome_of(error_number);

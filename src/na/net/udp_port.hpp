@@ -51,7 +51,7 @@ class UdpPort final : public Port {
     [[nodiscard]] SendOutcome send(std::span<const iovec> parts,
                                    std::uint32_t packet_bytes) override;
     [[nodiscard]] bool lends() const noexcept override { return offload_ && lender_.works(); }
-    [[nodiscard]] SendOutcome lend(std::span<const iovec> parts,
+    [[nodiscard]] SendOutcome lend(std::span<const iovec> parts, std::size_t lent,
                                    std::uint32_t packet_bytes) override;
     /// The packets lie in a buffer of the calling thread: take() must not receive itself.
     [[nodiscard]] bool receive(PacketTaker& taker) override;

@@ -111,5 +111,68 @@ TEST_F(Lending, APeerThatFallsBehindGetsCopies) {
     EXPECT_LT(lender().lent_trains, trains / 4);
 }
 
+/// Several of them in a packet, their payloads in a row.
+class LendingMiddling : public Lending {
+  protected:
+    static constexpr std::size_t count = 60;
+
+    /// Which messages are writes; all others are sends.
+    void stream(std::size_t each, bool immediate, bool writes) {
+        std::fill(far.data.begin(), far.data.end(), std::byte{0});
+        for (std::size_t i = 0; i < count; ++i)
+            network->side(1).post_receive(far.part(i * each, each), far.handle, i);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto memory = near.part(i * each, each);
+            std::optional<std::uint32_t> word;
+            if (immediate) word = static_cast<std::uint32_t>(1'000 + i);
+            if (writes && i % 2 == 0)
+                lender().post_write(memory, near.handle, far.data.data() + i * each, far.handle,
+                                    word, i);
+            else
+                lender().post_send(memory, near.handle, word, i);
+        }
+        network->poll(0);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto sent = completes(lender().queues.send, 0);
+            ASSERT_EQ(error_of(sent), 0U);
+            EXPECT_EQ(sent->length, each);
+        }
+        // A write takes no receive, but with immediate data.
+        for (std::size_t i = 0; i < (writes && !immediate ? count / 2 : count); ++i) {
+            const auto received = completes(network->side(1).queues.receive, 1);
+            ASSERT_EQ(error_of(received), 0U);
+            if (immediate) {
+                EXPECT_EQ(received->immediate, 1'000 + i);
+            }
+        }
+    }
+};
+
+TEST_F(LendingMiddling, MessagesAreLentSeveralInAPacket) {
+    connect(in_order());
+    for (const std::size_t each : {std::size_t{2'048}, std::size_t{4'096}, std::size_t{10'000}})
+        for (const bool immediate : {false, true}) {
+            SCOPED_TRACE(each);
+            lender().lent_trains = 0;
+            ASSERT_NO_FATAL_FAILURE(stream(each, immediate, false));
+            EXPECT_GE(lender().lent_trains, count * each / 61'440 / 2);
+            EXPECT_EQ(matching_bytes(far.data, 5), count * each);
+        }
+}
+
+TEST_F(LendingMiddling, WritesAmongThem) {
+    connect(in_order());
+    ASSERT_NO_FATAL_FAILURE(stream(4'096, true, true));
+    EXPECT_GE(lender().lent_trains, 2U);
+    EXPECT_EQ(matching_bytes(far.data, 5), count * 4'096);
+}
+
+TEST_F(LendingMiddling, ShortOnesAreCopied) {
+    connect(in_order());
+    ASSERT_NO_FATAL_FAILURE(stream(2'047, false, false));
+    EXPECT_EQ(lender().lent_trains, 0U);
+    EXPECT_EQ(matching_bytes(far.data, 5), count * 2'047);
+}
+
 }  // namespace
 }  // namespace via::test

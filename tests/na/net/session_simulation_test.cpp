@@ -107,7 +107,8 @@ class Program {
     void post(Program& peer) {
         const std::size_t slot = posted_ % slots;
         static constexpr std::array<std::uint32_t, 5> sizes{0, 64, 1500, 9000, slot_bytes};
-        const std::size_t bytes = random_.below(sizes[random_.below(5)] + 1);
+        const std::size_t bytes = all_middling_ ? random_.between(2'048, 9'000)
+                                                : random_.below(sizes[random_.below(5)] + 1);
         const std::uint64_t stream = (posted_ + 1) * 1000 + index_;
         const auto memory = send_.subspan(slot * slot_bytes, bytes);
         std::optional<std::uint32_t> immediate;
@@ -190,6 +191,7 @@ class Program {
     SimulatedNetwork::Side& side_;
     std::size_t index_;
     Random random_;
+    const bool all_middling_ = random_.one_in(4);
     /// It begins with a page in each run, as pieces that are lent end where pages do.
     base::AlignedBytes send_memory_ = base::aligned_bytes(slots * slot_bytes);
     std::span<std::byte> send_{send_memory_.get(), slots* slot_bytes};

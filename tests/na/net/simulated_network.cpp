@@ -75,15 +75,13 @@ SimulatedNetwork::SimulatedNetwork(std::uint64_t seed, const NetworkOptions& opt
 SimulatedNetwork::~SimulatedNetwork() = default;
 
 void SimulatedNetwork::add(Nanoseconds time, std::size_t side, std::size_t link,
-                           std::vector<std::byte> packet, const std::byte* lent,
-                           std::size_t lent_from) {
-    events_.push({time, events_added_++, side, link, std::move(packet), lent, lent_from});
+                           std::vector<std::byte> packet, std::vector<Lent> lent) {
+    events_.push({time, events_added_++, side, link, std::move(packet), std::move(lent)});
 }
 
 void SimulatedNetwork::read_lent(Event& event) noexcept {
-    if (event.lent != nullptr)
-        std::copy_n(event.lent, event.packet.size() - event.lent_from,
-                    event.packet.data() + event.lent_from);
+    for (const Lent& lent : event.lent)
+        std::copy(lent.memory.begin(), lent.memory.end(), event.packet.data() + lent.at);
 }
 
 /// One poll of a side is planned at a time, the earliest that was asked for.
@@ -94,36 +92,38 @@ void SimulatedNetwork::poll_at(Nanoseconds time, std::size_t side) {
 }
 
 links::SendOutcome SimulatedNetwork::send(std::size_t from, std::size_t link,
-                                          std::span<const iovec> parts, std::uint32_t packet_bytes,
-                                          bool lends) {
+                                          std::span<const iovec> parts, std::size_t lent,
+                                          std::uint32_t packet_bytes) {
     if (unplugged_[link]) return links::SendOutcome::LinkDown;
     if (happens(faults_[link].full))
         return random_.below(2) == 0 ? links::SendOutcome::Later : links::SendOutcome::Congested;
     std::vector<std::byte> train;
-    for (const iovec& part : parts) {
-        const auto* bytes = static_cast<const std::byte*>(part.iov_base);
-        train.insert(train.end(), bytes, bytes + part.iov_len);
+    std::vector<Lent> train_lent;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::span bytes(static_cast<const std::byte*>(parts[i].iov_base), parts[i].iov_len);
+        if (i >= lent && options_.reads_late) train_lent.push_back({train.size(), bytes});
+        train.insert(train.end(), bytes.begin(), bytes.end());
     }
     for (std::size_t at = 0; at < train.size(); at += packet_bytes) {
-        const auto begin = train.begin() + static_cast<std::ptrdiff_t>(at);
-        const auto end = begin + static_cast<std::ptrdiff_t>(
-                                     std::min<std::size_t>(packet_bytes, train.size() - at));
-        const std::size_t bytes = static_cast<std::size_t>(end - begin);
-        const std::size_t copied = train.size() - parts.back().iov_len;
-        if (lends && options_.reads_late && at + bytes > copied) {
-            const std::size_t lent_from = at < copied ? copied - at : 0;
-            const auto* memory = static_cast<const std::byte*>(parts.back().iov_base);
-            carry(from, link, std::vector<std::byte>(begin, end),
-                  memory + (at + lent_from - copied), lent_from);
-        } else {
-            carry(from, link, std::vector<std::byte>(begin, end), nullptr, 0);
+        const std::size_t end = std::min<std::size_t>(at + packet_bytes, train.size());
+        std::vector<Lent> packet_lent;
+        for (const Lent& one : train_lent) {
+            const std::size_t first = std::max(at, one.at);
+            const std::size_t last = std::min(end, one.at + one.memory.size());
+            if (first < last)
+                packet_lent.push_back(
+                    {first - at, one.memory.subspan(first - one.at, last - first)});
         }
+        carry(from, link,
+              std::vector<std::byte>(train.begin() + static_cast<std::ptrdiff_t>(at),
+                                     train.begin() + static_cast<std::ptrdiff_t>(end)),
+              std::move(packet_lent));
     }
     return links::SendOutcome::Sent;
 }
 
 void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std::byte> packet,
-                             const std::byte* lent, std::size_t lent_from) {
+                             std::vector<Lent> lent) {
     const LinkFaults& faults = faults_[link];
     if (on_packet) on_packet(from, link, packet);
     note(static_cast<std::uint64_t>(now_));
@@ -143,12 +143,12 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
     if (faults.longest_packet != 0 && packet.size() > faults.longest_packet) return;
     // What is damaged on its way has been read before.
     if (happens(faults.corrupt)) {
-        lent = nullptr;
+        lent.clear();
         packet[random_.below(static_cast<std::uint32_t>(packet.size()))] ^=
             static_cast<std::byte>(1U << random_.below(8));
     }
     if (happens(faults.truncate)) {
-        lent = nullptr;
+        lent.clear();
         packet.resize(1 + random_.below(static_cast<std::uint32_t>(packet.size())));
     }
     if (faults.replay != 0 && old_packets_.size() < 64) old_packets_.push_back(packet);
@@ -160,11 +160,11 @@ void SimulatedNetwork::carry(std::size_t from, std::size_t link, std::vector<std
             time += static_cast<Nanoseconds>(random_.below(20'000)) * microsecond;
         return time;
     };
-    if (happens(faults.duplicate)) add(arrival(), 1 - from, link, packet, lent, lent_from);
+    if (happens(faults.duplicate)) add(arrival(), 1 - from, link, packet, lent);
     if (happens(faults.replay) && !old_packets_.empty())
         add(arrival(), 1 - from, link,
             old_packets_[random_.below(static_cast<std::uint32_t>(old_packets_.size()))]);
-    add(arrival(), 1 - from, link, std::move(packet), lent, lent_from);
+    add(arrival(), 1 - from, link, std::move(packet), std::move(lent));
 }
 
 void SimulatedNetwork::poll(std::size_t index) {
@@ -208,8 +208,8 @@ bool SimulatedNetwork::advance(Nanoseconds end) {
     events_.pop();
     if (frozen_[event.side] > event.time) {
         if (event.packet.empty()) next_poll_[event.side] = frozen_[event.side];
-        add(frozen_[event.side], event.side, event.link, std::move(event.packet), event.lent,
-            event.lent_from);
+        add(frozen_[event.side], event.side, event.link, std::move(event.packet),
+            std::move(event.lent));
         return true;
     }
     now_ = std::max(now_, event.time);

@@ -114,15 +114,18 @@ class SimulatedNetwork {
     [[nodiscard]] static ka::RmmtView rmmt();
 
   private:
+    /// Bytes of a packet that are read when it arrives.
+    struct Lent {
+        std::size_t at;
+        std::span<const std::byte> memory;
+    };
     struct Event {
         Nanoseconds time;
         std::uint64_t order;
         std::size_t side;
         std::size_t link;
         std::vector<std::byte> packet;  ///< empty: the side polls
-        /// Where its end is read when it arrives, from that byte on; null: nowhere.
-        const std::byte* lent = nullptr;
-        std::size_t lent_from = 0;
+        std::vector<Lent> lent;
         bool operator<(const Event& other) const noexcept {
             return time != other.time ? time > other.time : order > other.order;
         }
@@ -131,13 +134,13 @@ class SimulatedNetwork {
     void join_with_next(Event& event);
     static void read_lent(Event& event) noexcept;
     void add(Nanoseconds time, std::size_t side, std::size_t link, std::vector<std::byte> packet,
-             const std::byte* lent = nullptr, std::size_t lent_from = 0);
+             std::vector<Lent> lent = {});
     void poll_at(Nanoseconds time, std::size_t side);
     [[nodiscard]] links::SendOutcome send(std::size_t from, std::size_t link,
-                                          std::span<const iovec> parts, std::uint32_t packet_bytes,
-                                          bool lends);
+                                          std::span<const iovec> parts, std::size_t lent,
+                                          std::uint32_t packet_bytes);
     void carry(std::size_t from, std::size_t link, std::vector<std::byte> packet,
-               const std::byte* lent, std::size_t lent_from);
+               std::vector<Lent> lent);
     [[nodiscard]] bool happens(std::uint32_t chance) { return random_.below(10'000) < chance; }
     [[nodiscard]] Nanoseconds clock_of(std::size_t side) const noexcept {
         return now_ + clock_ahead_[side];
@@ -167,12 +170,12 @@ struct SimulatedNetwork::Side : links::Output {
     Side(SimulatedNetwork& network, std::size_t index, const NetworkOptions& options);
     links::SendOutcome send(std::size_t link, std::span<const iovec> parts,
                             std::uint32_t packet_bytes) override {
-        return network_.send(index_, link, parts, packet_bytes, false);
+        return network_.send(index_, link, parts, parts.size(), packet_bytes);
     }
-    links::SendOutcome lend(std::size_t link, std::span<const iovec> parts,
+    links::SendOutcome lend(std::size_t link, std::span<const iovec> parts, std::size_t lent,
                             std::uint32_t packet_bytes) override {
         ++lent_trains;
-        return network_.send(index_, link, parts, packet_bytes, true);
+        return network_.send(index_, link, parts, lent, packet_bytes);
     }
     std::uint32_t packet_bytes(std::size_t) override { return 1200; }
     void link_changed(std::size_t, links::LinkState, links::LinkState) override { ++link_changes; }

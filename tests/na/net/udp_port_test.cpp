@@ -298,7 +298,7 @@ class LendingPort : public testing::TestWithParam<Family> {
     [[nodiscard]] SendOutcome lend(std::size_t from, std::size_t bytes) {
         const std::array<iovec, 2> parts = {iovec{header.data(), header.size()},
                                             iovec{memory.get() + from, bytes}};
-        return a->lend(parts, datagram);
+        return a->lend(parts, 1, datagram);
     }
     /// What the peer should get, as long as the memory is as it is now.
     [[nodiscard]] Packet whole(std::size_t from, std::size_t bytes) const {
@@ -337,6 +337,31 @@ TEST_P(LendingPort, WhatIsLentArrivesWhereverItLies) {
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}, std::size_t{2048}, page - 1})
         for (const std::size_t bytes : {15 * page, 15 * page - from, 8 * page, 9 * page + 17})
             ASSERT_NO_FATAL_FAILURE(arrives(from, bytes));
+    EXPECT_EQ(a->lender().works(), base::kernel_is_at_least(6, 5));
+}
+
+TEST_P(LendingPort, SeveralPiecesFromDifferentPlaces) {
+    std::vector<iovec> parts = {{header.data(), header.size()}};
+    Packet expected = header;
+    for (const auto& [from, bytes] : {std::pair{3 * page, page}, std::pair{page + 9, page},
+                                      std::pair{8 * page + 100, 6 * page}}) {
+        parts.push_back({memory.get() + from, bytes});
+        expected.insert(expected.end(), memory.get() + from, memory.get() + from + bytes);
+    }
+    ASSERT_EQ(a->lend(parts, 1, datagram), SendOutcome::Sent);
+    EXPECT_TRUE(received(expected.size()) == expected);
+    // As many as there may be, and one more.
+    for (const std::size_t count : {PageLender::most_pages, PageLender::most_pages + 1}) {
+        parts.resize(1);
+        expected = header;
+        for (std::size_t i = 0; i < count; ++i) {
+            parts.push_back({memory.get() + i * page + 1, 2'500});
+            expected.insert(expected.end(), memory.get() + i * page + 1,
+                            memory.get() + i * page + 2'501);
+        }
+        ASSERT_EQ(a->lend(parts, 1, datagram), SendOutcome::Sent);
+        EXPECT_TRUE(received(expected.size()) == expected) << count;
+    }
     EXPECT_EQ(a->lender().works(), base::kernel_is_at_least(6, 5));
 }
 
@@ -379,7 +404,7 @@ TEST_P(LendingPort, MemoryThatIsNotThereLeavesThePortAsItWas) {
     const std::array<iovec, 2> parts = {
         iovec{header.data(), header.size()},
         iovec{reinterpret_cast<void*>(std::uintptr_t{1} << 46U), 15 * page}};
-    EXPECT_NE(a->lend(parts, datagram), SendOutcome::Sent);
+    EXPECT_NE(a->lend(parts, 1, datagram), SendOutcome::Sent);
     EXPECT_LE(received(0).size(), header.size());
     ASSERT_NO_FATAL_FAILURE(arrives(0, 15 * page));
     ASSERT_EQ(send_now(*a, packet_of(1, 100)), SendOutcome::Sent);

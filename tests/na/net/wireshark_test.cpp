@@ -312,6 +312,58 @@ TEST_F(Wireshark, ShowsLongPackets) {
     EXPECT_GE(tshark("-Y 'viaduct.long.length && viaduct.data.total==150000'").size(), 3U);
 }
 
+TEST_F(Wireshark, ShowsPayloadsThatLieApart) {
+    Capture capture(file());
+    NetworkOptions options;
+    options.faults.jitter = 0;
+    SimulatedNetwork network(9, options);
+    network.on_packet = [&](std::size_t from, std::size_t, std::span<const std::byte> packet) {
+        capture.add(network.now(), static_cast<std::uint16_t>(50'000 + from),
+                    static_cast<std::uint16_t>(50'001 - from), packet);
+    };
+    constexpr std::size_t each = 4'000;
+    constexpr std::size_t count = 40;
+    Bytes memory(count * each);
+    const std::uint32_t handle = SimulatedNetwork::register_memory(memory.data(), memory.size(), 0);
+    network.run(20 * millisecond, [] { return false; });
+    // The first long packet has to come through before there are others.
+    for (int round = 0; round < 2; ++round) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto part = std::span(memory).subspan(i * each, each);
+            network.side(1).post_receive(part, handle, i);
+            network.side(0).post_send(part, handle, std::nullopt, i);
+        }
+        network.poll(0);
+        network.run(20 * millisecond, [] { return false; });
+    }
+    SimulatedNetwork::deregister_memory(handle);
+
+    const auto lines = tshark(
+        "-Y viaduct.data.flags.apart==1 -T fields -E separator='|' -E occurrence=a "
+        "-e viaduct.data.message -e viaduct.data.length");
+    EXPECT_EQ(complaints(), "");
+    EXPECT_TRUE(tshark("-Y viaduct.malformed").empty());
+    ASSERT_GE(lines.size(), 3U);
+    // Each packet goes on where the one before it ended.
+    std::optional<std::uint64_t> next;
+    for (const std::string& line : lines) {
+        std::istringstream messages(line.substr(0, line.find('|')));
+        std::size_t frames = 0;
+        for (std::string number; std::getline(messages, number, ','); ++frames) {
+            const std::uint64_t message = std::stoull(number);
+            if (next && frames != 0) {
+                EXPECT_EQ(message, *next) << line;
+            }
+            next = message + 1;
+        }
+        EXPECT_GT(frames, 8U);
+        std::string lengths = "4000";
+        for (std::size_t i = 1; i < frames; ++i)
+            lengths += ",4000";
+        EXPECT_EQ(line.substr(line.find('|') + 1), lengths);
+    }
+}
+
 TEST_F(Wireshark, ShowsSealedPacketsWhenItIsTold) {
     std::size_t packets = 0;
     {
