@@ -296,6 +296,7 @@ inline void Train::rewind(std::uint32_t length) noexcept {
     const std::uint32_t staged = length_ - apart_bytes_ - length;
     staged_ -= staged;
     vectors_[vectors_used_ - 1].iov_len -= staged;
+    if (vectors_[vectors_used_ - 1].iov_len == 0) --vectors_used_;
     length_ = length;
     forget_apart();
 }

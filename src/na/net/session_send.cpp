@@ -356,9 +356,8 @@ const std::byte* Session::apart_of(const Outgoing& op) noexcept {
 
 /// Messages of middling length, one after the other, with all their payloads in a row at the end of
 /// the packet, where the kernel takes them as they lie. False: there are too few of them.
-bool Session::fill_apart(links::Train& train, links::Span& span) {
-    if (!train.lends() || unsent_offset_ != 0 || pending_bytes_ < links::Train::least_lent)
-        return false;
+bool Session::fill_apart(links::Train& train) {
+    if (pending_bytes_ < links::Train::least_lent) return false;
     const std::uint32_t length = train.length();
     std::uint64_t number = unsent_operation_;
     for (; number < next_operation_; ++number) {
@@ -384,7 +383,6 @@ bool Session::fill_apart(links::Train& train, links::Span& span) {
         train.rewind(length);
         return false;
     }
-    span = {unsent_operation_, number - 1, 0, operation(number - 1).length};
     const std::uint64_t done =
         train.bytes_apart() + (number - unsent_operation_) * operation_overhead;
     pending_bytes_ -= std::min(pending_bytes_, done);
@@ -393,11 +391,19 @@ bool Session::fill_apart(links::Train& train, links::Span& span) {
 }
 
 void Session::fill_packet(links::Train& train, links::Span& span) {
-    if (fill_apart(train, span)) return;
     const std::uint64_t started = unsent_operation_;
     const std::uint32_t started_at = unsent_offset_;
     bool any = false;
+    bool may_lie_apart = train.lends();
     while (unsent_operation_ < next_operation_ && !halted_) {
+        if (may_lie_apart && unsent_offset_ == 0) {
+            may_lie_apart = false;
+            if (fill_apart(train)) {
+                const std::uint64_t last = unsent_operation_ - 1;
+                span = {started, last, started_at, operation(last).length};
+                return;
+            }
+        }
         const Outgoing& op = operation(unsent_operation_);
         const std::uint32_t end = op.length;
         std::uint32_t at = unsent_offset_;

@@ -167,6 +167,26 @@ TEST_F(LendingMiddling, WritesAmongThem) {
     EXPECT_EQ(matching_bytes(far.data, 5), count * 4'096);
 }
 
+TEST_F(LendingMiddling, BehindTheRestOfALongOne) {
+    constexpr std::size_t first = 70'000;
+    constexpr std::size_t each = 4'096;
+    constexpr std::size_t others = 14;
+    connect(in_order());
+    std::fill(far.data.begin(), far.data.end(), std::byte{0});
+    for (std::size_t i = 0; i <= others; ++i) {
+        const std::size_t at = i == 0 ? 0 : first + (i - 1) * each;
+        const std::size_t length = i == 0 ? first : each;
+        network->side(1).post_receive(far.part(at, length), far.handle, i);
+        lender().post_send(near.part(at, length), near.handle, std::nullopt, i);
+    }
+    network->poll(0);
+    for (std::size_t i = 0; i <= others; ++i)
+        ASSERT_EQ(error_of(completes(network->side(1).queues.receive, 1)), 0U);
+    EXPECT_EQ(matching_bytes(far.data, 5), first + others * each);
+    // The greater part of the long one, then its rest and the others.
+    EXPECT_EQ(lender().lent_trains, 2U);
+}
+
 TEST_F(LendingMiddling, ShortOnesAreCopied) {
     connect(in_order());
     ASSERT_NO_FATAL_FAILURE(stream(2'047, false, false));
