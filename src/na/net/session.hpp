@@ -216,6 +216,8 @@ class Session final : public links::StreamClient {
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
+    [[nodiscard]] static wire::DataFrame frame_of(const Outgoing& op,
+                                                  std::uint64_t number) noexcept;
     static void refer(links::Train& train, const Outgoing& op, const std::byte* data,
                       std::uint32_t bytes);
     [[nodiscard]] static std::uint32_t piece_of(const links::Train& train, const Outgoing& op,

@@ -137,6 +137,20 @@ void Session::fail_send(std::uint64_t number, std::uint32_t status) {
     }
 }
 
+/// What all frames of an operation have in common.
+wire::DataFrame Session::frame_of(const Outgoing& op, std::uint64_t number) noexcept {
+    wire::DataFrame frame;
+    frame.type = op.type;
+    if (op.has_immediate) frame.flags = wire::data_immediate;
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(op.receive);
+    frame.total = op.length;
+    frame.immediate = op.immediate;
+    frame.address = op.remote.address;
+    frame.handle = op.remote.handle;
+    return frame;
+}
+
 /// What is read from here changes when it likes; all else stays until it is acknowledged.
 void Session::refer(links::Train& train, const Outgoing& op, const std::byte* data,
                     std::uint32_t bytes) {
@@ -175,9 +189,7 @@ bool Session::refer_segments(links::Train& train, const Outgoing& op, std::uint3
 bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begin,
                   std::uint32_t end, bool& any) {
     Outgoing& op = operation(number);
-    wire::DataFrame frame;
-    frame.type = op.type;
-    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    wire::DataFrame frame = frame_of(op, number);
     const bool is_request = op.type == wire::FrameType::ReadRequest;
     const std::uint32_t wanted = end - begin;
     std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags | wire::data_whole);
@@ -193,13 +205,8 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
         bytes = piece_of(train, op, begin, std::min(bytes, 0xFFFFU));
     }
     frame.length = static_cast<std::uint16_t>(bytes);
-    frame.message = static_cast<std::uint32_t>(number);
-    frame.receive = static_cast<std::uint32_t>(op.receive);
-    frame.total = is_request ? op.remote.length : op.length;
+    if (is_request) frame.total = op.remote.length;
     frame.offset = begin;
-    frame.immediate = op.immediate;
-    frame.address = op.remote.address;
-    frame.handle = op.remote.handle;
     wire::encode(train.append(header), frame);
     any = true;
     const std::uint32_t room = train.room();
@@ -219,17 +226,13 @@ bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t n
     if (op.type != wire::FrameType::Send || op.segments.size() != 1 ||
         op.length >= links::Train::least_reference)
         return false;
-    wire::DataFrame frame;
-    frame.flags = wire::data_whole;
-    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    wire::DataFrame frame = frame_of(op, number);
+    frame.flags |= wire::data_whole;
     const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
     if (header + op.length > train.room()) return false;
     const PhysicalDescriptor& pd = op.segments[0];
     if (!allows(send_cache_, pd, 0)) return false;
     frame.length = static_cast<std::uint16_t>(op.length);
-    frame.message = static_cast<std::uint32_t>(number);
-    frame.receive = static_cast<std::uint32_t>(op.receive);
-    frame.immediate = op.immediate;
     std::byte* at = train.append(header + op.length);
     wire::encode(at, frame);
     base::device_copy(at + header, reinterpret_cast<const std::byte*>(pd.address), op.length);
@@ -268,17 +271,9 @@ void Session::fill_with_bulk(links::Train& train, std::vector<links::Span>& span
     const Outgoing& op = operation(number);
     const std::byte* data = bulk_of(op);
     if (data == nullptr) return;
-    wire::DataFrame frame;
-    frame.type = op.type;
-    if (op.has_immediate) frame.flags |= wire::data_immediate;
+    wire::DataFrame frame = frame_of(op, number);
     const std::uint32_t header = wire::data_frame_header_bytes(op.type, frame.flags);
     if (train.room() < header + least_piece) return;
-    frame.message = static_cast<std::uint32_t>(number);
-    frame.receive = static_cast<std::uint32_t>(op.receive);
-    frame.total = op.length;
-    frame.immediate = op.immediate;
-    frame.address = op.remote.address;
-    frame.handle = op.remote.handle;
     const std::uint32_t begun = unsent_offset_;
     std::uint32_t at = begun;
     for (;;) {
@@ -364,18 +359,11 @@ bool Session::fill_apart(links::Train& train) {
         const Outgoing& op = operation(number);
         const std::byte* data = apart_of(op);
         if (data == nullptr) break;
-        wire::DataFrame frame;
-        frame.type = op.type;
-        frame.flags = wire::data_whole | wire::data_apart;
-        if (op.has_immediate) frame.flags |= wire::data_immediate;
+        wire::DataFrame frame = frame_of(op, number);
+        frame.flags |= wire::data_whole | wire::data_apart;
         const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
         if (!train.fits_apart(header, data, op.length)) break;
         frame.length = static_cast<std::uint16_t>(op.length);
-        frame.message = static_cast<std::uint32_t>(number);
-        frame.receive = static_cast<std::uint32_t>(op.receive);
-        frame.immediate = op.immediate;
-        frame.address = op.remote.address;
-        frame.handle = op.remote.handle;
         wire::encode(train.append(header), frame);
         train.lend_apart(data, op.length);
     }
