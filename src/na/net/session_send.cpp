@@ -226,13 +226,17 @@ bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t n
     if (op.type != wire::FrameType::Send || op.segments.size() != 1 ||
         op.length >= links::Train::least_reference)
         return false;
-    wire::DataFrame frame = frame_of(op, number);
-    frame.flags |= wire::data_whole;
+    wire::DataFrame frame;  // of which it needs but few fields
+    frame.flags = wire::data_whole;
+    if (op.has_immediate) frame.flags |= wire::data_immediate;
     const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
     if (header + op.length > train.room()) return false;
     const PhysicalDescriptor& pd = op.segments[0];
     if (!allows(send_cache_, pd, 0)) return false;
     frame.length = static_cast<std::uint16_t>(op.length);
+    frame.message = static_cast<std::uint32_t>(number);
+    frame.receive = static_cast<std::uint32_t>(op.receive);
+    frame.immediate = op.immediate;
     std::byte* at = train.append(header + op.length);
     wire::encode(at, frame);
     base::device_copy(at + header, reinterpret_cast<const std::byte*>(pd.address), op.length);
