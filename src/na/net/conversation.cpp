@@ -215,7 +215,8 @@ bool Conversation::gathers_unclocked() noexcept {
 /// A program that posts one message after the other looks for completions in between. Each such
 /// look at the sockets would cost as much as posting a few more.
 bool Conversation::is_being_fed() {
-    if (quick_polls_ == 0 || session_.pending_bytes() == 0 || !polled_) return false;
+    if (quick_polls_ == 0 || session_.pending_bytes() == 0 || !polled_ || look_again_ == 0)
+        return false;
     --quick_polls_;
     return gathers_unclocked() || (now() < look_again_ && waits_for_company());
 }

@@ -94,9 +94,9 @@ class Conversation final : private links::Output, private PacketTaker {
     Respite respite_;
     base::Nanoseconds cork_;  ///< how long after a send further ones are gathered
     base::Nanoseconds last_sent_ = 0;
-    base::Nanoseconds look_again_ = 0;  ///< at the sockets, though the program posts on
+    base::Nanoseconds look_again_ = 0;  ///< at the sockets, though the program posts on; 0: now
     std::uint32_t quick_polls_ = 0;     ///< that need not look
-    std::uint32_t unclocked_ = 0;
+    std::uint32_t unclocked_ = 0;       ///< posts and looks, of which each fourth asks for the time
     bool polled_ = true;
     base::Nanoseconds next_look_ = 0;  ///< at what is due
     base::Nanoseconds due_ = 0;

@@ -189,5 +189,33 @@ TEST(Conversation, AProgramThatPostsOnIsNotMadeToLookAtItsSockets) {
     EXPECT_EQ(looks_of_a_poll(), 0U);
 }
 
+/// Reading the clock takes time, so not every post does. What gathers leaves all the same, soon
+/// after its time, though nobody polls.
+TEST(Conversation, WhatGathersLeavesWithOneOfTheNextPosts) {
+    constexpr base::Nanoseconds cork = 1'000'000;
+    const auto deadline = base::Deadline::after_milliseconds(20'000);
+    std::array<Packets, link_count> to_a;
+    std::array<Packets, link_count> to_b;
+    Side a(true, to_b, to_a, cork);
+    Side b(false, to_a, to_b);
+    while (!a.is_up() || !b.is_up()) {
+        ASSERT_FALSE(deadline.expired());
+        a.poll();
+        b.poll();
+    }
+    const auto post = [&] {
+        a.post(a.queues.send, Operation::Send, status_op_send);
+        a.conversation->post();
+    };
+    post();  // is not answered, so what follows gathers
+    post();
+    const auto sent = [&] { return to_b[0].size() + to_b[1].size(); };
+    const std::size_t before = sent();
+    ::poll(nullptr, 0, 3);
+    for (int i = 0; i < 4; ++i)
+        post();
+    EXPECT_GT(sent(), before);
+}
+
 }  // namespace
 }  // namespace via::na::net
