@@ -363,7 +363,7 @@ TEST_F(LendingTrain, PutsNoMorePagesApartThanTheKernelTakes) {
 TEST_F(LendingTrain, TakesFramesBackIfTooFewPayloadsLieApart) {
     begin(true);
     const std::uint32_t length = train.length();
-    for (int i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < 2; ++i) {
         std::byte* at = train.append(6);
         std::fill(at, at + 6, std::byte{3});
         train.lend_apart(page(i), 4096);
