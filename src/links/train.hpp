@@ -141,7 +141,6 @@ class Train {
     bool lends_ = false;
     std::size_t lent_from_ = 0;  ///< vectors that are lent
     std::size_t lent_end_ = 0;
-    std::array<iovec, most_lent_pages> apart_{};
     std::size_t apart_used_ = 0;
     std::size_t apart_pages_ = 0;
     std::uint32_t apart_bytes_ = 0;
@@ -150,6 +149,8 @@ class Train {
     std::uint32_t length_ = 0;
     std::uint32_t packets_ = 0;  ///< with the open one
     std::uint32_t bytes_ = 0;    ///< of closed packets
+    /// Last, so that what every train needs lies together.
+    std::array<iovec, most_lent_pages> apart_{};
 };
 
 inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,

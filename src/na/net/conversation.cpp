@@ -23,6 +23,7 @@ constexpr base::Nanoseconds look_interval = 100'000;
 constexpr base::Nanoseconds show_interval = 50'000'000;
 /// A program that polls more often than this after a post does not post the next one.
 constexpr std::uint32_t most_quick_polls = 3;
+/// Of so many posts and looks while messages gather one asks for the time.
 constexpr std::uint32_t clocked_each = 4;
 /// So much waits before a burst goes out though nobody polls.
 constexpr std::uint64_t corked_bytes = 60'000;

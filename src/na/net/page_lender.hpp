@@ -34,7 +34,7 @@ class PageLender {
     void blame() noexcept {
         if (++failures_ == most_failures) works_ = false;
     }
-    /// As on a system where it can not be done, for tests.
+    /// From now on it is as on a system where it can not be done.
     void forbid() noexcept { works_ = false; }
 
   private:

@@ -93,6 +93,14 @@ struct Side {
     std::uint32_t polls = 0;
 };
 
+bool come_up(Side& a, Side& b, const base::Deadline& deadline) {
+    while ((!a.is_up() || !b.is_up()) && !deadline.expired()) {
+        a.poll();
+        b.poll();
+    }
+    return a.is_up() && b.is_up();
+}
+
 /// A process that stood still finds the answers in its sockets. It must not have given up a link
 /// before it has read them, though it reads one socket more often than the others. False: this
 /// process itself stood still where it matters, so that nothing can be said.
@@ -101,11 +109,7 @@ bool reads_before_it_judges(const base::Deadline& deadline) {
     std::array<Packets, link_count> to_b;
     Side a(true, to_b, to_a);
     Side b(false, to_a, to_b);
-    while ((!a.is_up() || !b.is_up()) && !deadline.expired()) {
-        a.poll();
-        b.poll();
-    }
-    if (!a.is_up() || !b.is_up()) return false;
+    if (!come_up(a, b, deadline)) return false;
     b.post(b.queues.receive, Operation::Receive, status_op_receive);
     while (a.polls % polls_between_looks_at_all != 0 || !to_a[0].empty() || !to_a[1].empty() ||
            !to_b[0].empty() || !to_b[1].empty()) {
@@ -151,41 +155,48 @@ TEST(Conversation, WhatHasComeIsReadBeforeSilenceCounts) {
         ASSERT_FALSE(deadline.expired());
 }
 
+/// Both ends of two links, and a program at one of them that posts.
+class ConversationThatPosts {
+  public:
+    explicit ConversationThatPosts(base::Nanoseconds cork)
+        : a(true, to_b, to_a, cork),
+          b(false, to_a, to_b),
+          is_up(come_up(a, b, base::Deadline::after_milliseconds(20'000))) {}
+    void post() {
+        a.post(a.queues.send, Operation::Send, status_op_send);
+        a.conversation->post();
+    }
+
+    std::array<Packets, link_count> to_a;
+    std::array<Packets, link_count> to_b;
+    Side a;
+    Side b;
+    const bool is_up;
+};
+
 /// As long as it posts on, and only then.
 TEST(Conversation, AProgramThatPostsOnIsNotMadeToLookAtItsSockets) {
     constexpr base::Nanoseconds for_ever = 3'600'000'000'000;
-    const auto deadline = base::Deadline::after_milliseconds(20'000);
-    std::array<Packets, link_count> to_a;
-    std::array<Packets, link_count> to_b;
-    Side a(true, to_b, to_a, for_ever);
-    Side b(false, to_a, to_b);
-    while (!a.is_up() || !b.is_up()) {
-        ASSERT_FALSE(deadline.expired());
-        a.poll();
-        b.poll();
-    }
-    const auto post = [&] {
-        a.post(a.queues.send, Operation::Send, status_op_send);
-        a.conversation->post();
-    };
+    ConversationThatPosts ends(for_ever);
+    ASSERT_TRUE(ends.is_up);
     const std::vector<std::byte> nonsense(40);
-    for (Packets& packets : to_a)
+    for (Packets& packets : ends.to_a)
         packets.assign(100, nonsense);
-    const auto waiting = [&] { return to_a[0].size() + to_a[1].size(); };
+    const auto waiting = [&] { return ends.to_a[0].size() + ends.to_a[1].size(); };
     const auto looks_of_a_poll = [&] {
         const std::size_t before = waiting();
-        a.poll();
+        ends.a.poll();
         return before - waiting();
     };
-    post();  // is not answered, so what follows gathers
-    post();
+    ends.post();  // is not answered, so what follows gathers
+    ends.post();
     EXPECT_GT(looks_of_a_poll(), 0U) << "the first look after what was sent";
-    post();
+    ends.post();
     for (int quick = 0; quick < 3; ++quick)
         EXPECT_EQ(looks_of_a_poll(), 0U);
     EXPECT_GT(looks_of_a_poll(), 0U) << "it does not post, it waits";
     EXPECT_GT(looks_of_a_poll(), 0U);
-    post();
+    ends.post();
     EXPECT_EQ(looks_of_a_poll(), 0U);
 }
 
@@ -193,28 +204,47 @@ TEST(Conversation, AProgramThatPostsOnIsNotMadeToLookAtItsSockets) {
 /// after its time, though nobody polls.
 TEST(Conversation, WhatGathersLeavesWithOneOfTheNextPosts) {
     constexpr base::Nanoseconds cork = 1'000'000;
-    const auto deadline = base::Deadline::after_milliseconds(20'000);
-    std::array<Packets, link_count> to_a;
-    std::array<Packets, link_count> to_b;
-    Side a(true, to_b, to_a, cork);
-    Side b(false, to_a, to_b);
-    while (!a.is_up() || !b.is_up()) {
-        ASSERT_FALSE(deadline.expired());
-        a.poll();
-        b.poll();
-    }
-    const auto post = [&] {
-        a.post(a.queues.send, Operation::Send, status_op_send);
-        a.conversation->post();
-    };
-    post();  // is not answered, so what follows gathers
-    post();
-    const auto sent = [&] { return to_b[0].size() + to_b[1].size(); };
+    ConversationThatPosts ends(cork);
+    ASSERT_TRUE(ends.is_up);
+    ends.post();  // is not answered, so what follows gathers
+    ends.post();
+    const auto sent = [&] { return ends.to_b[0].size() + ends.to_b[1].size(); };
     const std::size_t before = sent();
-    ::poll(nullptr, 0, 3);
+    const base::Nanoseconds posted = base::monotonic_now();
+    while (base::monotonic_now() <= posted + 2 * cork)
+        ::poll(nullptr, 0, 1);
     for (int i = 0; i < 4; ++i)
-        post();
+        ends.post();
     EXPECT_GT(sent(), before);
+}
+
+/// What lies in its sockets are acknowledgements, and only the last of them says how far the peer
+/// is.
+TEST(Conversation, WhoSendsAStreamTakesSeveralPacketsInAPoll) {
+    ConversationThatPosts ends(0);
+    ASSERT_TRUE(ends.is_up);
+    for (Packets& packets : ends.to_a)
+        packets.assign(20, std::vector<std::byte>(40));
+    const auto taken_by_a_poll = [&] {
+        const std::size_t before = ends.to_a[0].size() + ends.to_a[1].size();
+        ends.a.conversation->poll(true);
+        return before - ends.to_a[0].size() - ends.to_a[1].size();
+    };
+    EXPECT_LE(taken_by_a_poll(), link_count) << "one of each link, at most";
+    // More than may be on the way before the peer has answered.
+    std::vector<std::byte> memory(4U << 20U);
+    const std::uint32_t handle =
+        test::SimulatedNetwork::register_memory(memory.data(), memory.size(), 0);
+    const auto bytes = static_cast<std::uint32_t>(memory.size());
+    const ChainHead head{Operation::Send, 0, 1, bytes, 0};
+    WorkQueue& queue = ends.a.queues.send;
+    queue.make_room(2);
+    queue.post(1, 0, head.chain_pds(), status_op_send);
+    queue.pds.push(encode_head(head));
+    queue.pds.push({reinterpret_cast<std::uintptr_t>(memory.data()), bytes, handle});
+    ends.a.conversation->post();
+    EXPECT_GT(taken_by_a_poll(), 2 * link_count);
+    test::SimulatedNetwork::deregister_memory(handle);
 }
 
 }  // namespace
