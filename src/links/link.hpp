@@ -99,7 +99,7 @@ class Link {
     /// cache. So it is lent while the peer keeps up: little was still on the way when an
     /// acknowledgement came last.
     [[nodiscard]] bool may_lend() const noexcept {
-        return limits_.lends && left_on_the_way_ <= window_ / 8 * 3;
+        return limits_.lends && left_on_the_way_ <= window_ / 2;
     }
     /// Bytes that may be sent now.
     [[nodiscard]] std::uint32_t room(Nanoseconds now) const noexcept;

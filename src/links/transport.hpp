@@ -43,7 +43,12 @@ class StreamClient {
     /// How many of the peer's operations have been delivered here, in order.
     [[nodiscard]] std::uint64_t delivered() const noexcept { return delivered_; }
     virtual void peer_delivered(std::uint32_t count) = 0;
-    /// False: it can not be taken now; the packet counts as lost.
+    /// Where that payload may be written before it is known to be genuine. Only bytes that have not
+    /// come yet, of an operation that is: so whatever else is written there is written over. Null:
+    /// nowhere.
+    [[nodiscard]] virtual std::byte* early_place(const wire::DataFrame& frame) = 0;
+    /// False: it can not be taken now; the packet counts as lost. The payload may lie in its early
+    /// place.
     [[nodiscard]] virtual bool take(const wire::DataFrame& frame,
                                     std::span<const std::byte> payload) = 0;
     /// A piece of an operation of which others have come before; else like take().
@@ -194,8 +199,15 @@ class Transport {
     /// Where, behind the first byte, something lies that looks like the beginning of a packet.
     [[nodiscard]] std::size_t next_beginning(std::span<const std::byte> datagrams,
                                              std::size_t from) const noexcept;
+    /// Payload of a packet, and where it goes while the packet is checked.
+    struct EarlyPlace {
+        std::span<const std::byte> payload;
+        std::byte* place = nullptr;
+    };
+    [[nodiscard]] EarlyPlace find_early_place(const wire::PacketHeader& header,
+                                              std::span<const std::byte> packet);
     [[nodiscard]] Contents take_frames(std::size_t link, std::span<const std::byte> body,
-                                       Nanoseconds now);
+                                       const EarlyPlace& early, Nanoseconds now);
     [[nodiscard]] Contents take_continuation(const wire::PacketHeader& header,
                                              std::span<const std::byte> body);
     void take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now);
@@ -245,6 +257,7 @@ class Transport {
     std::vector<Span> spans_;
     Train train_;
     std::vector<std::byte> opened_;
+    bool copies_early_ = wire::crc32c_copies();
     std::uint64_t damaged_packets_ = 0;
 
     Nanoseconds last_time_;

@@ -16,6 +16,8 @@ constexpr Nanoseconds acknowledge_within = 8'000;
 constexpr Nanoseconds acknowledge_midway_within = 32'000;
 /// A packet that comes so long after the one before it is no part of a stream.
 constexpr Nanoseconds lone_after = 20'000;
+/// From so many bytes on it pays to look for their place before they are checked.
+constexpr std::size_t least_early_bytes = 8192;
 
 }  // namespace
 
@@ -133,8 +135,16 @@ bool Transport::take_packet(std::size_t index, std::span<const std::byte> packet
     settle();
     Link& link = links_[index];
     const std::uint64_t number = wire::expand(header.number, link.largest_received());
-    const auto body = guard_.open(header, number, packet, opened_);
-    if (!body) return false;
+    EarlyPlace early;
+    std::span<const std::byte> body = packet.subspan(wire::PacketHeader::bytes);
+    if (packet.size() >= least_early_bytes) early = find_early_place(header, packet);
+    if (early.place != nullptr) {
+        if (!guard_.open_to(header, packet, early.payload, early.place)) return false;
+    } else {
+        const auto opened = guard_.open(header, number, packet, opened_);
+        if (!opened) return false;
+        body = *opened;
+    }
     link.heard(now);
     const bool in_order = link.expects(number);
     if (!in_order && link.has_received(number)) {
@@ -144,8 +154,8 @@ bool Transport::take_packet(std::size_t index, std::span<const std::byte> packet
         return true;
     }
     const Contents contents = (header.flags & wire::packet_continues) != 0
-                                  ? take_continuation(header, *body)
-                                  : take_frames(index, *body, now);
+                                  ? take_continuation(header, body)
+                                  : take_frames(index, body, early, now);
     if (contents == Contents::Refused) return true;
     if (!link.received(number, static_cast<std::uint32_t>(packet.size()), now)) return true;
     if (contents != Contents::Data) return true;
@@ -165,6 +175,25 @@ bool Transport::take_packet(std::size_t index, std::span<const std::byte> packet
     return true;
 }
 
+/// Long data needs one pass instead of two if it is copied while it is checked. Nothing is known of
+/// the packet yet but that it is for this connection.
+Transport::EarlyPlace Transport::find_early_place(const wire::PacketHeader& header,
+                                                  std::span<const std::byte> packet) {
+    constexpr std::uint8_t others = wire::packet_sealed | wire::packet_continues;
+    if (!copies_early_ || (header.flags & others) != 0) return {};
+    wire::FrameReader reader(packet.subspan(wire::PacketHeader::bytes));
+    if (reader.next() == wire::FrameType::Acknowledgement) {
+        wire::AcknowledgementFrame skipped;
+        if (!reader.take(skipped)) return {};
+    }
+    const auto type = reader.next();
+    if (type != wire::FrameType::Send && type != wire::FrameType::RdmaWrite) return {};
+    wire::DataFrame frame;
+    std::span<const std::byte> payload;
+    if (!reader.take(frame, payload) || payload.size() < least_early_bytes) return {};
+    return {payload, client_.early_place(frame)};
+}
+
 /// The peer breaks the rules.
 Transport::Contents Transport::violation(const char* what) {
     client_.violation(what);
@@ -181,7 +210,7 @@ Transport::Contents Transport::take_continuation(const wire::PacketHeader& heade
 }
 
 Transport::Contents Transport::take_frames(std::size_t index, std::span<const std::byte> body,
-                                           Nanoseconds now) {
+                                           const EarlyPlace& early, Nanoseconds now) {
     wire::FrameReader reader(body);
     Contents contents = Contents::Words;
     while (const auto type = reader.next()) {
@@ -228,6 +257,8 @@ Transport::Contents Transport::take_frames(std::size_t index, std::span<const st
                 wire::DataFrame frame;
                 std::span<const std::byte> payload;
                 if (!reader.take(frame, payload)) return violation("a malformed operation");
+                if (early.place != nullptr && payload.data() == early.payload.data())
+                    payload = {early.place, payload.size()};
                 contents = Contents::Data;
                 // It will come again, in a packet with another number.
                 if (!client_.take(frame, payload)) return Contents::Refused;

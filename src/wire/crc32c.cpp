@@ -113,7 +113,9 @@ bool crc32c_copies() noexcept {
 
 std::uint32_t crc32c_copy(std::uint32_t seed, void* to, const void* from,
                           std::size_t bytes) noexcept {
+#if !defined(__SANITIZE_THREAD__)  // it does not know that this copies as a device does
     if (chosen.copy != nullptr) return chosen.copy(seed, to, from, bytes);
+#endif
     base::device_copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
     return chosen.check(seed, to, bytes);
 }

@@ -6,7 +6,8 @@
 // bytes at a time. What does not fill them comes first, not last: zeros in front change nothing, so
 // the first round takes as many blocks as the last accumulators hold, and before that the bytes
 // that fill no block go through the CRC instruction while the blocks behind them are being loaded.
-// In long data the blocks are lines of the cache instead, and what is over is at both ends.
+// In long data the blocks are lines of the cache instead, and what is over is at both ends: of what
+// is read, or, if it is copied, of where it goes. Those lines are asked for ahead as well.
 #include "wire/crc32c_hardware.hpp"
 
 #if VIA_CRC32C_X86
@@ -27,9 +28,13 @@ constexpr int all_three = 0x96;  ///< a XOR b XOR c
 /// From here on it pays that blocks are lines of the cache and are asked for in time.
 constexpr std::size_t long_bytes = 8192;
 constexpr std::size_t asked_ahead_bytes = 1536;
+constexpr std::size_t asked_ahead_to_write_bytes = 1024;
 
 /// What is done with data, and with how much of it.
-enum class Pass { Checks, ChecksLong, Copies };
+enum class Pass { Checks, ChecksLong, Copies, CopiesLong };
+constexpr bool copies(Pass pass) {
+    return pass == Pass::Copies || pass == Pass::CopiesLong;
+}
 
 /// Where the data is read, and, if it is copied on the way, where it goes.
 struct Cursor {
@@ -40,15 +45,21 @@ struct Cursor {
 template <Pass pass>
 inline Vector take(const Cursor& data, std::size_t block) {
     const Byte* from = data.from + block * block_bytes;
-    if constexpr (pass == Pass::ChecksLong) _mm_prefetch(from + asked_ahead_bytes, _MM_HINT_T0);
+    if constexpr (pass == Pass::ChecksLong || pass == Pass::CopiesLong)
+        _mm_prefetch(from + asked_ahead_bytes, _MM_HINT_T0);
     const Vector value = _mm512_loadu_si512(from);
-    if constexpr (pass == Pass::Copies) _mm512_storeu_si512(data.to + block * block_bytes, value);
+    if constexpr (copies(pass)) {
+        Byte* to = data.to + block * block_bytes;
+        if constexpr (pass == Pass::CopiesLong)
+            __builtin_prefetch(to + asked_ahead_to_write_bytes, 1);
+        _mm512_storeu_si512(to, value);
+    }
     return value;
 }
 template <Pass pass>
 inline void advance(Cursor& data, std::size_t bytes) {
     data.from += bytes;
-    if constexpr (pass == Pass::Copies) data.to += bytes;
+    if constexpr (copies(pass)) data.to += bytes;
 }
 inline Vector everywhere(Crc32cStep step) {
     return _mm512_broadcast_i32x4(
@@ -81,8 +92,8 @@ inline std::uint32_t plain(std::uint32_t value, const Byte* from, std::size_t by
     return value;
 }
 template <Pass pass>
-inline std::uint32_t take_first(std::uint32_t value, Cursor& data, std::size_t bytes) {
-    if constexpr (pass == Pass::Copies) {
+inline std::uint32_t take_few(std::uint32_t value, Cursor& data, std::size_t bytes) {
+    if constexpr (copies(pass)) {
         const __mmask64 some = (__mmask64{1} << bytes) - 1;
         _mm512_mask_storeu_epi8(data.to, some, _mm512_maskz_loadu_epi8(some, data.from));
     }
@@ -158,30 +169,35 @@ inline std::uint32_t fold(std::uint32_t value, Cursor data, std::size_t blocks) 
 
 template <Pass pass>
 inline std::uint32_t run(std::uint32_t seed, Cursor data, std::size_t bytes) {
-    const std::uint32_t value = take_first<pass>(~seed, data, bytes % block_bytes);
+    const std::uint32_t value = take_few<pass>(~seed, data, bytes % block_bytes);
     return ~(bytes < block_bytes ? value : fold<pass>(value, data, bytes / block_bytes));
 }
 
 /// What lies in front of the first line and behind the last one is taken by itself.
+template <Pass pass>
 inline std::uint32_t run_by_lines(std::uint32_t seed, Cursor data, std::size_t bytes) {
-    const std::size_t before = -reinterpret_cast<std::uintptr_t>(data.from) % block_bytes;
+    const Byte* lines = copies(pass) ? data.to : data.from;
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(lines) % block_bytes;
     const std::size_t blocks = (bytes - before) / block_bytes;
-    std::uint32_t value = take_first<Pass::ChecksLong>(~seed, data, before);
-    value = fold<Pass::ChecksLong>(value, data, blocks);
-    return ~plain(value, data.from + blocks * block_bytes, (bytes - before) % block_bytes);
+    std::uint32_t value = take_few<pass>(~seed, data, before);
+    value = fold<pass>(value, data, blocks);
+    advance<pass>(data, blocks * block_bytes);
+    return ~take_few<pass>(value, data, (bytes - before) % block_bytes);
 }
 
 }  // namespace
 
 std::uint32_t crc32c_x86_wide(std::uint32_t seed, const void* data, std::size_t bytes) noexcept {
     const Cursor from{static_cast<const Byte*>(data), nullptr};
-    if (bytes >= long_bytes) return run_by_lines(seed, from, bytes);
-    return run<Pass::Checks>(seed, from, bytes);
+    return bytes >= long_bytes ? run_by_lines<Pass::ChecksLong>(seed, from, bytes)
+                               : run<Pass::Checks>(seed, from, bytes);
 }
 
 std::uint32_t crc32c_copy_x86_wide(std::uint32_t seed, void* to, const void* from,
                                    std::size_t bytes) noexcept {
-    return run<Pass::Copies>(seed, {static_cast<const Byte*>(from), static_cast<Byte*>(to)}, bytes);
+    const Cursor both{static_cast<const Byte*>(from), static_cast<Byte*>(to)};
+    return bytes >= long_bytes ? run_by_lines<Pass::CopiesLong>(seed, both, bytes)
+                               : run<Pass::Copies>(seed, both, bytes);
 }
 
 }  // namespace via::wire

@@ -58,6 +58,22 @@ class PacketGuard {
         return packet.subspan(PacketHeader::bytes);
     }
 
+    /// The same for one that is not sealed, whose payload is copied to its place in one go with the
+    /// checking. If the packet is not genuine, anything may lie there.
+    [[nodiscard]] bool open_to(const PacketHeader& header, std::span<const std::byte> packet,
+                               std::span<const std::byte> payload,
+                               std::byte* place) const noexcept {
+        if (sealed_ || (header.flags & packet_sealed) != 0) return false;
+        const std::byte* const front = packet.data() + PacketHeader::covered_from;
+        const std::byte* const back = payload.data() + payload.size();
+        std::uint32_t checksum =
+            crc32c(seed_in_, front, static_cast<std::size_t>(payload.data() - front));
+        checksum = crc32c_copy(checksum, place, payload.data(), payload.size());
+        checksum =
+            crc32c(checksum, back, packet.size() - static_cast<std::size_t>(back - packet.data()));
+        return checksum == header.checksum;
+    }
+
   private:
     void seal(const PacketHeader& header, std::uint64_t number, const iovec& whole) const noexcept;
     [[nodiscard]] std::optional<std::span<const std::byte>> unseal(

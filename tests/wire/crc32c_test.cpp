@@ -143,7 +143,7 @@ TEST_P(Crc32c, SeesEveryChangedBitAndAnotherSeed) {
 // Not a byte more than asked for, of every alignment and length.
 TEST_P(Crc32c, CopiesWhatItChecks) {
     if (GetParam().copy == nullptr) GTEST_SKIP() << "this way copies nothing";
-    const auto bytes = random_bytes(3000);
+    const auto bytes = random_bytes(70000);
     const unsigned char untouched = 0xA5;
     const auto try_length = [&](std::size_t length, std::size_t from, std::size_t to) {
         std::vector<unsigned char> copy(to + length + 80, untouched);
@@ -162,6 +162,10 @@ TEST_P(Crc32c, CopiesWhatItChecks) {
         ASSERT_NO_FATAL_FAILURE(try_length(length, length % 67, length % 71));
     for (std::size_t alignment = 0; alignment < 64; ++alignment)
         ASSERT_NO_FATAL_FAILURE(try_length(1436, alignment, 63 - alignment));
+    // Long data goes by lines of the cache.
+    for (std::size_t to = 0; to < 64; ++to)
+        for (const std::size_t length : {8191U, 8192U, 8192U + 77, 65507U})
+            ASSERT_NO_FATAL_FAILURE(try_length(length, to * 7 % 64, to));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Crc32c, testing::ValuesIn(crc32c_ways()), [](const auto& test) {

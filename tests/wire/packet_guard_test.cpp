@@ -105,6 +105,32 @@ TEST_P(Guard, AWrongNumberInTheHeaderIsNoticed) {
 INSTANTIATE_TEST_SUITE_P(Packet, Guard, testing::Values(false, true),
                          [](const auto& param) { return param.param ? "Sealed" : "Checksum"; });
 
+/// Some of the frames' bytes are the payload; what is before and behind it counts as well.
+TEST(PlainPacket, OpensToAPlace) {
+    const PacketGuard requester(key_of(1), true, false);
+    const PacketGuard acceptor(key_of(1), false, false);
+    const std::vector<std::byte> packet = protected_packet(requester);
+    constexpr std::size_t at = PacketHeader::bytes + 24;
+    constexpr std::size_t payload_bytes = frame_bytes - 24 - 5;
+    const auto opens_to = [&](const PacketGuard& guard, std::span<const std::byte> one,
+                              std::vector<std::byte>& place) {
+        place.assign(payload_bytes, std::byte{0});
+        return guard.open_to(decode_packet_header(one.data()), one, one.subspan(at, payload_bytes),
+                             place.data());
+    };
+    std::vector<std::byte> place;
+    ASSERT_TRUE(opens_to(acceptor, packet, place));
+    for (std::size_t i = 0; i < payload_bytes; ++i)
+        ASSERT_EQ(place[i], frame_byte(24 + i)) << i;
+    for (std::size_t bit = 32; bit < packet.size() * 8; ++bit) {
+        std::vector<std::byte> damaged = packet;
+        damaged[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        ASSERT_FALSE(opens_to(acceptor, damaged, place)) << "bit " << bit;
+    }
+    EXPECT_FALSE(opens_to(PacketGuard(key_of(2), false, false), packet, place));
+    EXPECT_FALSE(opens_to(PacketGuard(key_of(1), false, true), packet, place));
+}
+
 TEST(PlainPacket, ProtectingInPartsIsTheSame) {
     const PacketGuard requester(key_of(1), true, false);
     const std::vector<std::byte> whole = protected_packet(requester);

@@ -62,6 +62,10 @@ class Pieces {
     [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
     /// What has come although something before it has not.
     [[nodiscard]] const links::RangeSet& beyond() const noexcept { return beyond_; }
+    /// Of all from end() to there nothing has come.
+    [[nodiscard]] bool lacks_until(std::uint64_t there) const noexcept {
+        return beyond_.empty() || beyond_.ranges().front().begin >= there;
+    }
 
   private:
     void join() {
@@ -126,6 +130,7 @@ class Session final : public links::StreamClient {
     void lost(const links::Span& span) override;
     void unsent(const links::Span& span) override;
     void peer_delivered(std::uint32_t count) override;
+    [[nodiscard]] std::byte* early_place(const wire::DataFrame& frame) override;
     [[nodiscard]] bool take(const wire::DataFrame& frame,
                             std::span<const std::byte> payload) override;
     [[nodiscard]] bool take_continued(const wire::Continuation& piece,
@@ -235,6 +240,7 @@ class Session final : public links::StreamClient {
     [[nodiscard]] bool take_unreliable(const wire::DataFrame& frame,
                                        std::span<const std::byte> payload);
     [[nodiscard]] bool take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload);
+    [[nodiscard]] bool is_next_piece(const Incoming& incoming, const wire::DataFrame& frame);
     [[nodiscard]] bool take_next_piece(Incoming& incoming, const wire::DataFrame& frame,
                                        std::span<const std::byte> payload);
     enum class Begin : std::uint8_t { Ready, NotNow, Violation };

@@ -28,6 +28,12 @@ bool crumbles(const Pieces& got, const wire::DataFrame& frame) noexcept {
     });
 }
 
+/// Unless it was put there already, while it was checked.
+void bring(std::uint64_t address, std::span<const std::byte> payload) noexcept {
+    auto* const to = reinterpret_cast<std::byte*>(address);
+    if (payload.data() != to) base::device_copy(to, payload.data(), payload.size());
+}
+
 }  // namespace
 
 void Session::violation(const char* what) {
@@ -159,19 +165,43 @@ bool Session::take_continued(const wire::Continuation& piece, std::span<const st
     return take(frame, payload);
 }
 
-/// The greater part of every stream: a piece of a long message that has begun, right behind those
-/// that have come. False: it is something else, and nothing was done.
+/// A piece of a long message that has begun, right behind those that have come.
+bool Session::is_next_piece(const Incoming& incoming, const wire::DataFrame& frame) {
+    return incoming.direct && !incoming.complete && frame.offset == incoming.got.end() &&
+           frame.total == incoming.total && frame.type == wire::FrameType::Send &&
+           incoming.receive >= receives_delivered_ && allows(receive_cache_, incoming.place, 0);
+}
+
+/// The greater part of every stream. False: it is something else, and nothing was done.
 bool Session::take_next_piece(Incoming& incoming, const wire::DataFrame& frame,
                               std::span<const std::byte> payload) {
-    if (!incoming.direct || incoming.complete || frame.offset != incoming.got.end() ||
-        frame.total != incoming.total || frame.type != wire::FrameType::Send ||
-        incoming.receive < receives_delivered_ || !allows(receive_cache_, incoming.place, 0))
-        return false;
-    base::device_copy(reinterpret_cast<std::byte*>(incoming.place.address) + frame.offset,
-                      payload.data(), payload.size());
+    if (!is_next_piece(incoming, frame)) return false;
+    bring(incoming.place.address + frame.offset, payload);
     incoming.got.add(frame.offset, frame.offset + frame.length);
     incoming.complete = incoming.got.end() >= incoming.total;
     return true;
+}
+
+/// The frame may come from anybody. What it says of its operation must be what genuine packets have
+/// said before; only bytes that have not come are written to, and none that are held back.
+std::byte* Session::early_place(const wire::DataFrame& frame) {
+    if (halted_ || queues_ == nullptr || !queues_->reliable()) return nullptr;
+    const std::uint64_t ahead = wire::expand(frame.message, delivered_) - delivered_;
+    if (ahead >= incoming_.size()) return nullptr;
+    const Incoming& incoming = incoming_[ahead];
+    const std::uint32_t end = frame.offset + frame.length;
+    if (!incoming.begun || !incoming.got.lacks_until(end)) return nullptr;
+    std::uint64_t address = incoming.place.address;
+    if (!is_next_piece(incoming, frame)) {
+        address = incoming.address;
+        const PhysicalDescriptor piece{address + frame.offset, frame.length, incoming.handle};
+        if (incoming.type != wire::FrameType::RdmaWrite || frame.type != incoming.type ||
+            frame.total != incoming.total || incoming.refused || incoming.complete ||
+            frame.offset != incoming.got.end() || end > incoming.held_offset ||
+            !allows(receive_cache_, piece, ka::right_rdma_write))
+            return nullptr;
+    }
+    return reinterpret_cast<std::byte*>(address) + frame.offset;
 }
 
 /// The common case in one piece: the next message, whole, into one segment that is long enough.
@@ -318,7 +348,7 @@ void Session::place_write(Incoming& incoming, std::uint32_t offset,
                     payload.data() + (begin - offset), held);
         bytes -= held;
     }
-    base::device_copy(reinterpret_cast<std::byte*>(piece.address), payload.data(), bytes);
+    bring(piece.address, payload.first(bytes));
 }
 
 void Session::place_read(Incoming& incoming, std::uint32_t offset,
