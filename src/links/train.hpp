@@ -68,10 +68,12 @@ class Train {
     /// The same with what stays as it is until the peer has acknowledged it.
     void lend(const std::byte* data, std::uint32_t bytes) noexcept;
     /// A payload behind all frames of the packet; its frame says so. The caller has asked
-    /// fits_apart(), and everything that follows is put apart, too.
+    /// piece_apart(), and everything that follows is put apart, too.
     void lend_apart(const std::byte* data, std::uint32_t bytes) noexcept;
-    [[nodiscard]] bool fits_apart(std::uint32_t header, const std::byte* data,
-                                  std::uint32_t bytes) const noexcept;
+    /// How much of that much goes there, behind a frame of `header` bytes: all of it, or what ends
+    /// where a page does.
+    [[nodiscard]] std::uint32_t piece_apart(std::uint32_t header, const std::byte* data,
+                                            std::uint32_t bytes) const noexcept;
     [[nodiscard]] std::uint32_t bytes_apart() const noexcept { return apart_bytes_; }
     [[nodiscard]] bool lends() const noexcept { return lends_; }
     /// The open packet as it was when it had that length, with nothing apart.
@@ -262,16 +264,19 @@ inline bool Train::follows_apart(const std::byte* data) const noexcept {
     return static_cast<const std::byte*>(last.iov_base) + last.iov_len == data;
 }
 
-inline bool Train::fits_apart(std::uint32_t header, const std::byte* data,
-                              std::uint32_t bytes) const noexcept {
-    if (room() < header + bytes) return false;
-    if (!follows_apart(data))
-        return apart_used_ < apart_.size() &&
-               apart_pages_ + pages_of(data, bytes) <= most_lent_pages;
-    const iovec& last = apart_[apart_used_ - 1];
-    return apart_pages_ - pages_of(last.iov_base, last.iov_len) +
-               pages_of(last.iov_base, last.iov_len + bytes) <=
-           most_lent_pages;
+inline std::uint32_t Train::piece_apart(std::uint32_t header, const std::byte* data,
+                                        std::uint32_t bytes) const noexcept {
+    const bool follows = follows_apart(data);
+    if (room() <= header || (!follows && apart_used_ == apart_.size())) return 0;
+    const auto in_page =
+        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(data) % page_bytes);
+    // The page in which the one before ends is counted already.
+    const auto pages = most_lent_pages - static_cast<std::uint32_t>(apart_pages_) +
+                       (follows && in_page != 0 ? 1U : 0U);
+    const std::uint32_t most = std::min(room() - header + in_page, pages * page_bytes);
+    if (in_page + bytes <= most) return bytes;
+    const std::uint32_t end = most / page_bytes * page_bytes;
+    return end > in_page ? end - in_page : 0;
 }
 
 inline void Train::lend_apart(const std::byte* data, std::uint32_t bytes) noexcept {

@@ -203,14 +203,18 @@ class Crafted {
         append(script, body);
         return *this;
     }
-    /// Messages of 8 bytes from that number on, their payloads behind all frames.
-    Crafted& apart(std::uint32_t message, std::uint32_t count, std::uint8_t missing = 0) {
+    /// Messages of 8 bytes from that number on, their payloads behind all frames. With a total of
+    /// more than 8 bytes: the last of the first one, and the first of those that follow.
+    Crafted& apart(std::uint32_t message, std::uint32_t count, std::uint8_t missing = 0,
+                   std::uint32_t total = 8) {
         Bytes body;
         for (std::uint32_t i = 0; i < count; ++i) {
             wire::DataFrame frame;
-            frame.flags = wire::data_whole | wire::data_apart;
+            frame.flags = wire::data_apart | (total == 8 ? wire::data_whole : 0);
             frame.length = 8;
             frame.message = frame.receive = message + i;
+            frame.total = total;
+            frame.offset = i == 0 ? total - 8 : 0;
             const std::size_t at = body.size();
             body.resize(at + wire::longest_data_frame_header);
             body.resize(at + wire::encode(body.data() + at, frame));
@@ -275,6 +279,11 @@ void craft(const std::filesystem::path& folder) {
                               .continuation(0x800001, 8)
                               .continuation(1, 20));
     save("apart", Crafted().apart(0, 2).apart(2, 2, 1));
+    save("apart-pieces", Crafted()
+                             .frame(FrameType::Send, 0, 0, 0, 16)
+                             .apart(0, 2, 0, 16)
+                             .apart(1, 2, 0, 16)
+                             .apart(2, 3, 0, 24));
     save("long-packets", Crafted()
                              .cut(32, false)
                              .frame(FrameType::Send, 0, 0, 0, 32)

@@ -300,7 +300,7 @@ TEST_F(LendingTrain, PutsPayloadsBehindAllFrames) {
                                std::pair{page(20) + 5, 3'000U}};
     std::uint32_t used = 0;
     for (const auto& [data, bytes] : pieces) {
-        ASSERT_TRUE(train.fits_apart(6, data, bytes));
+        ASSERT_EQ(train.piece_apart(6, data, bytes), bytes);
         std::byte* at = train.append(6);
         std::fill(at, at + 6, std::byte{3});
         train.lend_apart(data, bytes);
@@ -339,25 +339,27 @@ TEST_F(LendingTrain, PutsNoMorePagesApartThanTheKernelTakes) {
     // Each begins in one page and ends in the next one.
     for (; count < 20; ++count) {
         const std::byte* data = page(2 * count) + 100;
-        if (!train.fits_apart(6, data, 4096)) break;
+        if (train.piece_apart(6, data, 4096) < 4096) break;
         std::byte* at = train.append(6);
         std::fill(at, at + 6, std::byte{3});
         train.lend_apart(data, 4096);
     }
     EXPECT_EQ(count, Train::most_lent_pages / 2);
     // One page is left.
-    EXPECT_TRUE(train.fits_apart(6, page(39), 4096));
-    EXPECT_FALSE(train.fits_apart(6, page(39) - 1, 4096));
+    EXPECT_EQ(train.piece_apart(6, page(39), 4096), 4096U);
+    EXPECT_EQ(train.piece_apart(6, page(39) - 1, 4096), 1U) << "up to the end of the page";
+    EXPECT_EQ(train.piece_apart(6, page(39), 8192), 4096U);
     // Those that lie together share the pages between them.
     begin(true);
     const std::byte* data = page(0) + 100;
-    for (count = 0; train.fits_apart(6, data, 4096); ++count, data += 4096) {
+    for (count = 0; train.piece_apart(6, data, 4096) == 4096; ++count, data += 4096) {
         std::byte* at = train.append(6);
         std::fill(at, at + 6, std::byte{3});
         train.lend_apart(data, 4096);
     }
     EXPECT_EQ(count, Train::most_lent_pages - 1);
-    EXPECT_FALSE(train.fits_apart(6, page(0), train.room()));
+    EXPECT_EQ(train.piece_apart(6, data, 4096), 4096U - 100U) << "the page has room left";
+    EXPECT_EQ(train.piece_apart(6, page(0), train.room()), 0U);
 }
 
 TEST_F(LendingTrain, TakesFramesBackIfTooFewPayloadsLieApart) {

@@ -227,7 +227,7 @@ class Session final : public links::StreamClient {
                       std::uint32_t bytes);
     [[nodiscard]] static std::uint32_t piece_of(const links::Train& train, const Outgoing& op,
                                                 std::uint32_t begin, std::uint32_t bytes) noexcept;
-    [[nodiscard]] const std::byte* apart_of(const Outgoing& op) noexcept;
+    [[nodiscard]] const std::byte* apart_of(const Outgoing& op, std::uint32_t begin) noexcept;
     [[nodiscard]] bool fill_apart(links::Train& train);
     [[nodiscard]] bool refer_segments(links::Train& train, const Outgoing& op, std::uint32_t offset,
                                       std::uint32_t bytes);

@@ -347,29 +347,45 @@ void Session::fill_with_lost(links::Train& train, links::Span& span) {
     }
 }
 
-/// All of it lies in one place that may be lent, and is worth it. Null: not so.
-const std::byte* Session::apart_of(const Outgoing& op) noexcept {
-    const bool middling = op.length >= least_apart && op.length < links::Train::least_lent;
-    return middling && op.type != wire::FrameType::ReadData ? bulk_of(op) : nullptr;
+/// All of it lies in one place that may be lent, and what is left of it is worth that. Null: not
+/// so.
+const std::byte* Session::apart_of(const Outgoing& op, std::uint32_t begin) noexcept {
+    return op.length - begin >= least_apart && op.type != wire::FrameType::ReadData ? bulk_of(op)
+                                                                                    : nullptr;
 }
 
-/// Messages of middling length, one after the other, with all their payloads in a row at the end of
-/// the packet, where the kernel takes them as they lie. False: there are too few of them.
+/// Messages one after the other, the first one perhaps without its beginning and the last one
+/// without its end, with all their payloads in a row at the end of the packet, where the kernel
+/// takes them as they lie. False: that is too little.
 bool Session::fill_apart(links::Train& train) {
     if (pending_bytes_ < links::Train::least_lent) return false;
     const std::uint32_t length = train.length();
     std::uint64_t number = unsent_operation_;
-    for (; number < next_operation_; ++number) {
+    std::uint32_t begin = unsent_offset_;
+    for (; number < next_operation_; ++number, begin = 0) {
         const Outgoing& op = operation(number);
-        const std::byte* data = apart_of(op);
+        const std::byte* data = apart_of(op, begin);
         if (data == nullptr) break;
         wire::DataFrame frame = frame_of(op, number);
-        frame.flags |= wire::data_whole | wire::data_apart;
-        const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
-        if (!train.fits_apart(header, data, op.length)) break;
-        frame.length = static_cast<std::uint16_t>(op.length);
+        frame.flags |= wire::data_apart | (begin == 0 ? wire::data_whole : 0U);
+        std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
+        const std::uint32_t rest = op.length - begin;
+        std::uint32_t bytes = train.piece_apart(header, data + begin, rest);
+        if (bytes < rest && frame.whole()) {
+            if (op.length < links::Train::least_lent) break;
+            frame.flags &= static_cast<std::uint8_t>(~wire::data_whole);
+            header = wire::data_frame_header_bytes(frame.type, frame.flags);
+            bytes = train.piece_apart(header, data, rest);
+        }
+        if (bytes < std::min(rest, least_apart)) break;
+        frame.length = static_cast<std::uint16_t>(bytes);
+        frame.offset = begin;
         wire::encode(train.append(header), frame);
-        train.lend_apart(data, op.length);
+        train.lend_apart(data + begin, bytes);
+        if (bytes < rest) {
+            begin += bytes;
+            break;
+        }
     }
     if (train.bytes_apart() < links::Train::least_lent) {
         train.rewind(length);
@@ -379,6 +395,7 @@ bool Session::fill_apart(links::Train& train) {
         train.bytes_apart() + (number - unsent_operation_) * operation_overhead;
     pending_bytes_ -= std::min(pending_bytes_, done);
     unsent_operation_ = number;
+    unsent_offset_ = begin;
     return true;
 }
 
@@ -388,13 +405,15 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
     bool any = false;
     bool may_lie_apart = train.lends();
     while (unsent_operation_ < next_operation_ && !halted_) {
-        if (may_lie_apart && unsent_offset_ == 0) {
-            may_lie_apart = false;
+        if (may_lie_apart) {
             if (fill_apart(train)) {
-                const std::uint64_t last = unsent_operation_ - 1;
-                span = {started, last, started_at, operation(last).length};
+                const bool ends = unsent_offset_ == 0;
+                const std::uint64_t last = unsent_operation_ - (ends ? 1 : 0);
+                span = {started, last, started_at, ends ? operation(last).length : unsent_offset_};
                 return;
             }
+            // Only what is left of a short rest may stand in its way.
+            may_lie_apart = unsent_offset_ != 0;
         }
         const Outgoing& op = operation(unsent_operation_);
         const std::uint32_t end = op.length;

@@ -187,6 +187,53 @@ TEST_F(LendingMiddling, BehindTheRestOfALongOne) {
     EXPECT_EQ(lender().lent_trains, 2U);
 }
 
+/// Of every packet all is lent, wherever in it one message ends and the next one begins.
+TEST_F(LendingMiddling, LongOnesOfWhichNoneFillsItsPackets) {
+    connect(in_order());
+    for (const std::size_t each : {std::size_t{65'536}, std::size_t{40'000}, std::size_t{33'000}}) {
+        SCOPED_TRACE(each);
+        constexpr std::size_t together = 30;
+        std::fill(far.data.begin(), far.data.end(), std::byte{0});
+        for (std::size_t i = 0; i < together; ++i) {
+            network->side(1).post_receive(far.part(i * each, each), far.handle, i);
+            const auto memory = near.part(i * each, each);
+            if (i % 3 == 2)
+                lender().post_write(memory, near.handle, far.data.data() + i * each, far.handle,
+                                    std::uint32_t{7}, i);
+            else
+                lender().post_send(memory, near.handle, std::nullopt, i);
+        }
+        lender().lent_trains = 0;
+        network->poll(0);
+        for (std::size_t i = 0; i < together; ++i)
+            ASSERT_EQ(error_of(completes(network->side(1).queues.receive, 1)), 0U);
+        for (std::size_t i = 0; i < together; ++i)
+            ASSERT_EQ(error_of(completes(lender().queues.send, 0)), 0U);
+        EXPECT_EQ(matching_bytes(far.data, 5), together * each);
+        EXPECT_GE(lender().lent_trains, together * each / 65'536);
+        EXPECT_LE(lender().lent_trains, together * each / 50'000 + 1);
+    }
+}
+
+/// Its pieces are sent once more from where they lie.
+TEST_F(LendingMiddling, PiecesThatWereLentAndLost) {
+    connect(in_order());
+    constexpr std::size_t each = 65'536;
+    constexpr std::size_t together = 30;
+    std::fill(far.data.begin(), far.data.end(), std::byte{0});
+    for (std::size_t i = 0; i < together; ++i) {
+        network->side(1).post_receive(far.part(i * each, each), far.handle, i);
+        lender().post_send(near.part(i * each, each), near.handle, std::nullopt, i);
+    }
+    lender().lent_trains = 0;
+    network->faults(0).drop = 50;
+    network->poll(0);
+    for (std::size_t i = 0; i < together; ++i)
+        ASSERT_EQ(error_of(completes(network->side(1).queues.receive, 1)), 0U);
+    EXPECT_EQ(matching_bytes(far.data, 5), together * each);
+    EXPECT_GT(lender().lent_trains, 0U);
+}
+
 TEST_F(LendingMiddling, ShortOnesAreCopied) {
     connect(in_order());
     ASSERT_NO_FATAL_FAILURE(stream(2'047, false, false));
