@@ -59,7 +59,7 @@ constexpr Crc32cWay portable_way = {"portable", crc32c_portable};
 
 /// Best first.
 struct Ways {
-    std::array<Crc32cWay, 3> way{};
+    std::array<Crc32cWay, 4> way{};
     std::size_t count = 0;
 
     void add(const Crc32cWay& one) { way[count++] = one; }
@@ -77,9 +77,12 @@ Ways ask_processor() noexcept {
 #elif VIA_CRC32C_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0) {
-        if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-            __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0)
-            ways.add({"x86-wide", crc32c_x86_wide, crc32c_copy_x86_wide});
+        if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0) {
+            if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                __builtin_cpu_supports("avx512vl") != 0)
+                ways.add({"x86-wide", crc32c_x86_wide, crc32c_copy_x86_wide});
+            ways.add({"x86-avx2", crc32c_x86_avx2, crc32c_copy_x86_avx2});
+        }
         ways.add({"x86", crc32c_x86, crc32c_copy_x86});
     }
 #endif

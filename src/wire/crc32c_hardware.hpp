@@ -34,7 +34,12 @@ namespace via::wire {
                                        std::size_t bytes) noexcept;
 [[nodiscard]] std::uint32_t crc32c_copy_x86(std::uint32_t seed, void* to, const void* from,
                                             std::size_t bytes) noexcept;
-/// These, AVX-512 (F, BW, VL) and VPCLMULQDQ.
+/// These, AVX2 and VPCLMULQDQ.
+[[nodiscard]] std::uint32_t crc32c_x86_avx2(std::uint32_t seed, const void* data,
+                                            std::size_t bytes) noexcept;
+[[nodiscard]] std::uint32_t crc32c_copy_x86_avx2(std::uint32_t seed, void* to, const void* from,
+                                                 std::size_t bytes) noexcept;
+/// These and AVX-512 (F, BW, VL).
 [[nodiscard]] std::uint32_t crc32c_x86_wide(std::uint32_t seed, const void* data,
                                             std::size_t bytes) noexcept;
 [[nodiscard]] std::uint32_t crc32c_copy_x86_wide(std::uint32_t seed, void* to, const void* from,

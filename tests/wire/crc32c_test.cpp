@@ -59,10 +59,10 @@ TEST_P(Crc32c, GivesTheKnownValues) {
 }
 
 TEST_P(Crc32c, EveryLengthAndAlignmentIsRight) {
-    const auto bytes = random_bytes(400);
+    const auto bytes = random_bytes(700);
     const std::uint32_t seed = 0x5EEDF00DU;
     for (std::size_t alignment = 0; alignment < 17; ++alignment)
-        for (std::size_t length = 0; length <= 300; ++length) {
+        for (std::size_t length = 0; length <= 600; ++length) {
             const std::uint32_t expected = reference(seed, bytes.data() + alignment, length);
             ASSERT_EQ(check(seed, bytes.data() + alignment, length), expected)
                 << "length " << length << ", alignment " << alignment;
@@ -77,13 +77,13 @@ TEST_P(Crc32c, LongDataIsRight) {
     }
 }
 
-// The fast ways go in rounds of 128 to 272 bytes and in pieces of at most 64 rounds, and treat what
+// The fast ways go in rounds of 128 to 448 bytes and in pieces of at most 64 rounds, and treat what
 // is over in several ways: so every length up to a full packet, and those around the ends of
 // pieces.
 TEST_P(Crc32c, EveryEndOfARoundAndOfAPieceIsRight) {
     const std::uint32_t seed = 0xC0FFEE01U;
     const std::size_t alignment = 3;
-    const std::size_t longest = 3 * 64 * 272 + 700;
+    const std::size_t longest = 3 * 64 * 448 + 700;
     const auto bytes = random_bytes(alignment + longest);
     // What the reference gives for each length, in one pass.
     std::vector<std::uint32_t> expected(longest + 1, seed);
@@ -96,7 +96,7 @@ TEST_P(Crc32c, EveryEndOfARoundAndOfAPieceIsRight) {
     };
     for (std::size_t length = 0; length <= 1600; ++length)
         ASSERT_NO_FATAL_FAILURE(try_length(length));
-    for (const std::size_t piece : {64U * 192, 64U * 272})
+    for (const std::size_t piece : {64U * 192, 64U * 272, 64U * 448})
         for (std::size_t pieces = 1; pieces <= 3; ++pieces)
             for (std::size_t length = pieces * piece - 200; length <= pieces * piece + 400;
                  ++length)
@@ -190,6 +190,7 @@ TEST(Crc32cWays, AreExactlyThoseOfWhichTheKernelSaysTheProcessorHasThem) {
     const std::vector<Needed> all = {
         {"x86-wide",
          {" sse4_2", " pclmulqdq", " avx512f", " avx512bw", " avx512vl", " vpclmulqdq"}},
+        {"x86-avx2", {" sse4_2", " pclmulqdq", " avx2", " vpclmulqdq"}},
         {"x86", {" sse4_2", " pclmulqdq"}}};
 #else
     const std::vector<Needed> all;
