@@ -55,6 +55,12 @@ class Crc32cX86 {
     };
     static constexpr Jumps jumps{};
 
+    static constexpr Crc32cStep over_16 = make_step_over(16);
+    static constexpr Crc32cStep over_one = make_step_over(sizeof(Vector));
+    static constexpr Crc32cStep over_two = make_step_over(2 * sizeof(Vector));
+    static constexpr Crc32cStep over_four = make_step_over(4 * sizeof(Vector));
+    static constexpr Crc32cStep over_round = make_step_over(round_bytes);
+
     static void ask_for(const Byte* from) {
         _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T0);
     }
@@ -122,16 +128,16 @@ class Crc32cX86 {
     /// Eight neighbours become one, which stands where the last of them did; its remainder, with
     /// `others` added to its last word.
     static std::uint32_t add_up(const Vector* lane, std::uint64_t others) {
-        const Vector by_one = everywhere(step_over(sizeof(Vector)));
-        const Vector by_two = everywhere(step_over(2 * sizeof(Vector)));
-        const Vector by_four = everywhere(step_over(4 * sizeof(Vector)));
+        const Vector by_one = everywhere(over_one);
+        const Vector by_two = everywhere(over_two);
+        const Vector by_four = everywhere(over_four);
         const Vector pair0 = carry(lane[0], by_one, lane[1]);
         const Vector pair1 = carry(lane[2], by_one, lane[3]);
         const Vector pair2 = carry(lane[4], by_one, lane[5]);
         const Vector pair3 = carry(lane[6], by_one, lane[7]);
         const Vector four0 = carry(pair0, by_two, pair1);
         const Vector four1 = carry(pair2, by_two, pair3);
-        const __m128i all = Processor::narrow(carry(four0, by_four, four1), of(step_over(16)));
+        const __m128i all = Processor::narrow(carry(four0, by_four, four1), of(over_16));
         const auto first = static_cast<std::uint64_t>(_mm_cvtsi128_si64(all));
         const auto second =
             static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(all, all)));
@@ -147,7 +153,7 @@ class Crc32cX86 {
             lane[i] = data.template take<Vector>();
         lane[0] = add(lane[0], Processor::first(of(std::uint64_t{value})));
 
-        const Vector round = everywhere(step_over(round_bytes));
+        const Vector round = everywhere(over_round);
         while (data.left >= round_bytes) {
             if constexpr (copies) data.ask_ahead();
             for (std::size_t i = 0; i < lanes; ++i)
@@ -179,7 +185,7 @@ class Crc32cX86 {
         Vector lane[lanes];
         for (Vector& one : lane)
             one = Processor::first(of(0));
-        const Vector step = everywhere(step_over(round_bytes));
+        const Vector step = everywhere(over_round);
         for (std::size_t round = 0; round < rounds; ++round) {
             for (const Byte* one : part)
                 ask_for(one + ahead);
