@@ -148,7 +148,9 @@ class Crc32cX86 {
     template <bool copies>
     static std::uint32_t fold(std::uint32_t value, Cursor<copies>& cursor) {
         Cursor<copies> data = cursor;  // in registers: what is copied can not be written to them
-        Vector lane[lanes];
+        // The second half is for the vectors after the last whole round, so that they too are
+        // folded side by side: the eight youngest are always neighbours.
+        Vector lane[2 * lanes];
         for (std::size_t i = 0; i < lanes; ++i)
             lane[i] = data.template take<Vector>();
         lane[0] = add(lane[0], Processor::first(of(std::uint64_t{value})));
@@ -160,16 +162,11 @@ class Crc32cX86 {
                 lane[i] = carry(lane[i], round, data.template take<Vector>());
         }
 
-        // The vectors after the last whole round are folded side by side, too: the eight youngest
-        // are always neighbours. Not in `lane`, which would lie in memory if it had an index.
-        Vector youngest[2 * lanes];
-        for (std::size_t i = 0; i < lanes; ++i)
-            youngest[i] = lane[i];
         std::size_t oldest = 0;
         for (; data.left >= sizeof(Vector); ++oldest)
-            youngest[lanes + oldest] = carry(youngest[oldest], round, data.template take<Vector>());
+            lane[lanes + oldest] = carry(lane[oldest], round, data.template take<Vector>());
         cursor = data;
-        return add_up(youngest + oldest, 0);
+        return add_up(lane + oldest, 0);
     }
 
     static std::uint64_t carried(std::uint64_t value, std::uint64_t jump) {

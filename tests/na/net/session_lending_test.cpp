@@ -231,6 +231,7 @@ TEST_F(LendingMiddling, PiecesThatWereLentAndLost) {
     for (std::size_t i = 0; i < together; ++i)
         ASSERT_EQ(error_of(completes(network->side(1).queues.receive, 1)), 0U);
     EXPECT_EQ(matching_bytes(far.data, 5), together * each);
+    EXPECT_GT(lender().transport.link(0).counters().lost_packets, 0U);
     EXPECT_GT(lender().lent_trains, 0U);
 }
 
