@@ -8,15 +8,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <utility>
 
 #include "bare/pinning.hpp"
 #include "bare/shared_mapping.hpp"
+#include "base/huge_pages.hpp"
 #include "net/host_sockets.hpp"
 #include "net/net_peers.hpp"
 #include "two_processes.hpp"
 #include "via/cpu_time.hpp"
+#include "via/heap.hpp"
 
 namespace via::bench {
 
@@ -106,6 +109,20 @@ Result<Sent> send_for(const NetStream& wanted, Deadline deadline, const Send& se
     return sent;
 }
 
+/// A peer's buffer lies as ours do: on huge pages if it is large.
+class Buffer {
+  public:
+    explicit Buffer(std::size_t bytes, char fill = 0) : memory_(tool::HeapMemory::take(bytes)) {
+        if (memory_.data == nullptr) throw std::bad_alloc();
+        base::use_huge_pages(data(), memory_.bytes);
+        std::memset(data(), fill, memory_.bytes);
+    }
+    [[nodiscard]] char* data() const { return reinterpret_cast<char*>(memory_.data.get()); }
+
+  private:
+    tool::HeapMemory memory_;
+};
+
 /// `receive_side(fd, received)` in a child on the second core, `send_side(fd)` here on the first.
 template <class ReceiveSide, class SendSide>
 Result<NetStreamTake> stream(HostSockets sockets, const NetPlace& place, Deadline deadline,
@@ -176,14 +193,15 @@ Result<NetStreamTake> tcp_stream(const NetPlace& place, const NetStream& wanted)
     if (!sockets) return std::move(sockets).error();
     const Deadline deadline = Deadline::after_milliseconds(place.deadline_seconds * 1000);
     const auto receive_side = [&](int fd, Received& received) {
-        std::vector<char> buffer(std::max<std::size_t>(wanted.bytes, 65536));
+        const std::size_t bytes = std::max<std::size_t>(wanted.bytes, 65536);
+        const Buffer buffer(bytes);
         return count_arrivals(wanted, false, deadline, received, [&] {
-            return ::recv(fd, buffer.data(), buffer.size(), how_to_receive(wanted));
+            return ::recv(fd, buffer.data(), bytes, how_to_receive(wanted));
         });
     };
     const auto send_side = [&](int fd) {
         const std::size_t all = wanted.bytes * wanted.messages_per_call;
-        std::vector<char> messages(all, 's');
+        const Buffer messages(all, 's');
         std::vector<iovec> parts(wanted.messages_per_call);
         for (std::size_t i = 0; i < parts.size(); ++i) {
             parts[i] = {messages.data() + i * wanted.bytes, wanted.bytes};
@@ -212,15 +230,15 @@ Result<NetStreamTake> udp_messages(const NetPlace& place, const NetStream& wante
     const timeval moment{0, 50'000};
     ::setsockopt(sockets.value().b.get(), SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
     const auto receive_side = [&](int fd, Received& received) {
-        std::vector<char> buffer(wanted.bytes);
+        const Buffer buffer(wanted.bytes);
         return count_arrivals(wanted, true, deadline, received, [&] {
-            return ::recv(fd, buffer.data(), buffer.size(), how_to_receive(wanted));
+            return ::recv(fd, buffer.data(), wanted.bytes, how_to_receive(wanted));
         });
     };
     const auto send_side = [&](int fd) {
-        const std::vector<char> message(wanted.bytes, 's');
+        const Buffer message(wanted.bytes, 's');
         return send_for(wanted, deadline, [&]() -> ssize_t {
-            return ::send(fd, message.data(), message.size(), MSG_NOSIGNAL) > 0 ? 1 : -1;
+            return ::send(fd, message.data(), wanted.bytes, MSG_NOSIGNAL) > 0 ? 1 : -1;
         });
     };
     return stream(std::move(sockets.value()), place, deadline, receive_side, send_side);
@@ -251,7 +269,7 @@ Result<NetStreamTake> udp_trains(const NetPlace& place, const NetStream& wanted)
     const timeval moment{0, 50'000};
     ::setsockopt(receiver, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
     const auto receive_side = [&](int fd, Received& received) {
-        std::vector<char> buffer(wanted.bytes + 65536);
+        const Buffer buffer(wanted.bytes + 65536);
         std::size_t place_in_message = 0;
         return count_arrivals(wanted, true, deadline, received, [&] {
             const ssize_t count =
@@ -264,7 +282,7 @@ Result<NetStreamTake> udp_trains(const NetPlace& place, const NetStream& wanted)
         });
     };
     const auto send_side = [&](int fd) {
-        const std::vector<char> message(wanted.bytes, 's');
+        const Buffer message(wanted.bytes, 's');
         std::size_t sent_of_it = 0;
         return send_for(wanted, deadline, [&]() -> ssize_t {
             const std::size_t part = std::min(train, wanted.bytes - sent_of_it);

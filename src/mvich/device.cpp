@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/huge_pages.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "ka/host_address.hpp"
@@ -123,6 +124,10 @@ base::Result<std::uint32_t> DeviceParts::register_memory(void* address, std::siz
 
 void DeviceParts::deregister(void* address, std::uint32_t handle) noexcept {
     [[maybe_unused]] auto done = nic_->deregister_memory(address, handle);
+}
+
+void DeviceParts::favour(void* address, std::size_t bytes) noexcept {
+    base::use_huge_pages(address, bytes);
 }
 
 bool DeviceParts::is_here(const HostPort& name) {

@@ -144,6 +144,7 @@ class DeviceParts final : public Registrar {
     [[nodiscard]] base::Result<std::uint32_t> register_memory(void* address,
                                                               std::size_t bytes) override;
     void deregister(void* address, std::uint32_t handle) noexcept override;
+    void favour(void* address, std::size_t bytes) noexcept override;
 
   private:
     /// A receive of several pieces, or for the message that waits for it.

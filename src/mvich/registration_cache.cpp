@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mvich/registration_cache.hpp"
 
+#include <bit>
 #include <iterator>
 #include <map>
 #include <new>
 
 namespace via::mvich {
+
+namespace {
+
+/// To move memory to huge pages takes as long as some of its transfers, and saves half of each.
+constexpr std::uint32_t uses_worth_favour = 8;
+
+}  // namespace
 
 class RegistrationCache::Entry {
   public:
@@ -13,6 +21,7 @@ class RegistrationCache::Entry {
     std::size_t bytes = 0;
     std::uint32_t handle = 0;
     std::uint32_t users = 0;
+    std::uint32_t uses = 1;
     bool superseded = false;
     // Of those that are not in use, in the order of their last use.
     Entry* older = nullptr;
@@ -38,6 +47,9 @@ struct RegistrationCache::Parts {
 
     void use(Entry& entry) noexcept {
         if (entry.users++ == 0) unlink(entry);
+        // Again now and then: pages that are on their way somewhere can not be moved.
+        if (++entry.uses >= uses_worth_favour && std::has_single_bit(entry.uses))
+            registrar.favour(reinterpret_cast<void*>(entry.first), entry.bytes);
     }
     void append(Entry& entry) noexcept {
         entry.older = newest;

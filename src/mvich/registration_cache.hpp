@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lazy registration: memory stays registered after a transfer, since programs use their buffers
-// again. What is not in use is given back, oldest first, when there is too much of it.
+// again. What is not in use is given back, oldest first, when there is too much of it. What is used
+// time and again is worth huge pages (Registrar::favour).
 //
 // It can not become wrong. A registration here says "this range of virtual addresses may be
 // touched"; the data are read and written through the process's own page tables when they move.

@@ -20,6 +20,8 @@ class Registrar {
     [[nodiscard]] virtual base::Result<std::uint32_t> register_memory(void* address,
                                                                       std::size_t bytes) = 0;
     virtual void deregister(void* address, std::uint32_t handle) noexcept = 0;
+    /// Memory that is used so often that it is worth some work to make its use faster.
+    virtual void favour(void* /*address*/, std::size_t /*bytes*/) noexcept {}
 };
 
 class VbufRegion;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/counters.hpp"
+#include "base/huge_pages.hpp"
 #include "base/log.hpp"
 #include "base/memory_file.hpp"
 #include "base/settings.hpp"
@@ -218,7 +219,8 @@ void Nic::release_tag(ka::ProtectionTag tag) {
 }
 
 base::Result<ka::MemoryHandle> Nic::register_memory(void* address, std::uint64_t bytes,
-                                                    const MemoryAttributes& attributes) {
+                                                    const MemoryAttributes& attributes,
+                                                    Pages pages) {
     if (!base::is_mapped(address, bytes))
         return base::Result<ka::MemoryHandle>(
             base::Code::InvalidArgument,
@@ -227,6 +229,7 @@ base::Result<ka::MemoryHandle> Nic::register_memory(void* address, std::uint64_t
         return base::Result<ka::MemoryHandle>(base::Code::ProtectionTag,
                                               "there is no such protection tag on this NIC");
     base::Undo unused_tag([&] { release_tag(attributes.tag); });
+    if (pages == Pages::Huge) base::use_huge_pages(address, bytes);
     auto entry =
         prepared<Regions>(ka::MemoryHandle{0}, RegionRecord{address, bytes, attributes, false});
     auto handle =

@@ -24,6 +24,10 @@ struct MemoryAttributes {
     std::uint32_t rights = 0;
 };
 
+/// Of memory that is registered. To move it to huge pages takes its time, and pays if it is used
+/// again and again.
+enum class Pages { AsTheyAre, Huge };
+
 class Nic : public std::enable_shared_from_this<Nic> {
   public:
     [[nodiscard]] static base::Result<std::shared_ptr<Nic>> open(std::string_view device_name);
@@ -49,8 +53,9 @@ class Nic : public std::enable_shared_from_this<Nic> {
     void release_tag(ka::ProtectionTag tag);
 
     // Memory.
-    [[nodiscard]] base::Result<ka::MemoryHandle> register_memory(
-        void* address, std::uint64_t bytes, const MemoryAttributes& attributes);
+    [[nodiscard]] base::Result<ka::MemoryHandle> register_memory(void* address, std::uint64_t bytes,
+                                                                 const MemoryAttributes& attributes,
+                                                                 Pages pages = Pages::AsTheyAre);
     [[nodiscard]] base::Result<void> deregister_memory(void* address, ka::MemoryHandle handle);
     [[nodiscard]] base::Result<void> change_memory(void* address, ka::MemoryHandle handle,
                                                    const MemoryAttributes& attributes);

@@ -23,7 +23,8 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
                           "past the end of the address space");
         auto attributes = vipl::to_memory_attributes(*nic, MemAttribs);
         if (!attributes) return failed("VipRegisterMem", attributes.error());
-        auto handle = nic->register_memory(VirtualAddress, Length, attributes.value());
+        auto handle =
+            nic->register_memory(VirtualAddress, Length, attributes.value(), ua::Pages::Huge);
         if (!handle) return failed("VipRegisterMem", handle.error());
         *MemoryHandle = handle.value();
         return VIP_SUCCESS;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 #include "mvich/vbuf.hpp"
 
@@ -29,6 +30,9 @@ class FakeRegistrar final : public mvich::Registrar {
         EXPECT_EQ(found->second.address, address);
         registered.erase(found);
     }
+    void favour(void* address, std::size_t bytes) noexcept override {
+        favoured.push_back({static_cast<const std::byte*>(address), bytes});
+    }
     /// Whether this handle is for memory that has all of these bytes.
     [[nodiscard]] bool covers(std::uint32_t handle, const void* address, std::size_t bytes) const {
         const auto found = registered.find(handle);
@@ -46,6 +50,7 @@ class FakeRegistrar final : public mvich::Registrar {
 
     bool refuse = false;
     std::map<std::uint32_t, Range> registered;
+    std::vector<Range> favoured;
 
   private:
     std::uint32_t last_ = 0;

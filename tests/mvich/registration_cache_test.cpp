@@ -65,6 +65,21 @@ TEST_F(RegistrationCacheTest, WhatLiesInARegisteredRangeIsAHit) {
     EXPECT_EQ(cache->registered_bytes(), 202U);
 }
 
+TEST_F(RegistrationCacheTest, WhatIsUsedTimeAndAgainIsFavouredNowAndThen) {
+    open(10);
+    for (int use = 1; use < 8; ++use)
+        touch(100, 200);
+    touch(500, 200);
+    EXPECT_TRUE(registrar.favoured.empty());
+    touch(150, 10);  // the eighth of the first range
+    ASSERT_EQ(registrar.favoured.size(), 1U);
+    EXPECT_EQ(registrar.favoured.front().address, &memory[100]);
+    EXPECT_EQ(registrar.favoured.front().bytes, 200U);
+    for (int use = 9; use < 1024; ++use)
+        touch(100, 200);
+    EXPECT_EQ(registrar.favoured.size(), 7U);  // and with 16, 32, ... 512
+}
+
 TEST_F(RegistrationCacheTest, RangesThatOverlapAreRegisteredBesideEachOther) {
     open(10);
     const std::uint32_t one = touch(100, 100);

@@ -19,7 +19,8 @@ TEST(Probes, WhatTheLibraryNeedsWorks) {
 }
 
 TEST(Probes, WhatMayBeMissingSaysWhy) {
-    for (const Finding& finding : {probe_cma(), probe_huge_pages(), probe_membarrier()})
+    for (const Finding& finding :
+         {probe_cma(), probe_huge_pages(), probe_reserved_huge_pages(), probe_membarrier()})
         EXPECT_FALSE(finding.detail.empty()) << finding.name;
 }
 

@@ -4,14 +4,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/smaps.hpp"
 #include "vipl/harness.hpp"
 #include "vipl/status_bits.hpp"
 
@@ -21,8 +25,8 @@ namespace {
 /// Memory registered piece by piece by the tests themselves.
 class Heap {
   public:
-    explicit Heap(std::size_t bytes)
-        : bytes_(bytes), data_(static_cast<std::byte*>(std::aligned_alloc(4096, bytes))) {
+    explicit Heap(std::size_t bytes, std::size_t alignment = 4096)
+        : bytes_(bytes), data_(static_cast<std::byte*>(std::aligned_alloc(alignment, bytes))) {
         std::memset(data_, 0, bytes);
     }
     Heap(const Heap&) = delete;
@@ -147,6 +151,34 @@ TEST(Memory, AnyOrdinaryMemoryCanBeRegistered) {
     EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(nic, in_data, data_handle));
     EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(nic, on_heap.get(), heap_handle));
     EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(nic, on_heap.get() + 1, odd_handle));
+}
+
+/// Whether the kernel moves memory to huge pages when it is asked to.
+bool huge_pages_can_be_had(std::size_t block) {
+    const char* setting = std::getenv("VIA_HUGE_PAGES");
+    if (setting != nullptr && std::string_view(setting) == "never") return false;
+    std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+    std::string enabled;
+    if (!std::getline(file, enabled) || enabled.find("[never]") != std::string::npos) return false;
+    const Heap trial(block, block);
+    constexpr int collapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
+    return ::madvise(trial.data(), block, collapse) == 0;
+}
+
+TEST(Memory, WhatIsRegisteredMovesToHugePagesAndKeepsItsContents) {
+    constexpr std::size_t block = std::size_t{2} << 20;
+    if (!huge_pages_can_be_had(block)) GTEST_SKIP() << "this system has none, or they are unwanted";
+    const Nic nic;
+    const Heap heap(2 * block, block);
+    fill_pattern(heap.data(), heap.bytes(), 5);
+    // The kernel may be at these pages itself for a moment.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    do {
+        const VIP_MEM_HANDLE handle = register_memory(nic, heap.data(), heap.bytes(), nullptr);
+        EXPECT_VIP(VIP_SUCCESS, VipDeregisterMem(nic, heap.data(), handle));
+    } while (huge_bytes_at(heap.data()) < heap.bytes() && std::chrono::steady_clock::now() < end);
+    EXPECT_GE(huge_bytes_at(heap.data()), heap.bytes());
+    EXPECT_TRUE(has_pattern(heap.data(), heap.bytes(), 5));
 }
 
 TEST(Memory, DataMovesFromStackToMappedFile) {

@@ -229,24 +229,24 @@ nlohmann::json collect_information() {
     const Machine machine = describe_machine();
     const Finding memory_file = probe_memory_file();
     const Finding cma = probe_cma();
-    nlohmann::json information{
-        {"version", version_text()},
-        {"machine",
-         {{"kernel", machine.kernel},
-          {"architecture", machine.architecture},
-          {"processor", machine.processor},
-          {"page_bytes", machine.page_bytes},
-          {"cache_line_bytes", machine.cache_line_bytes},
-          {"memory_bytes", machine.memory_bytes},
-          {"surroundings", machine.surroundings}}},
-        {"copy_paths", copy_paths(memory_file, cma)},
-        {"facilities",
-         {as_json(memory_file), as_json(cma), as_json(probe_huge_pages()), as_json(probe_futex()),
-          as_json(probe_membarrier()), as_json(probe_pidfd())}},
-        {"processors", nlohmann::json::array()},
-        {"limits", nlohmann::json::array()},
-        // Before the devices, because opening one starts an agent.
-        {"agent", agent_information()}};
+    nlohmann::json information{{"version", version_text()},
+                               {"machine",
+                                {{"kernel", machine.kernel},
+                                 {"architecture", machine.architecture},
+                                 {"processor", machine.processor},
+                                 {"page_bytes", machine.page_bytes},
+                                 {"cache_line_bytes", machine.cache_line_bytes},
+                                 {"memory_bytes", machine.memory_bytes},
+                                 {"surroundings", machine.surroundings}}},
+                               {"copy_paths", copy_paths(memory_file, cma)},
+                               {"facilities",
+                                {as_json(memory_file), as_json(cma), as_json(probe_huge_pages()),
+                                 as_json(probe_reserved_huge_pages()), as_json(probe_futex()),
+                                 as_json(probe_membarrier()), as_json(probe_pidfd())}},
+                               {"processors", nlohmann::json::array()},
+                               {"limits", nlohmann::json::array()},
+                               // Before the devices, because opening one starts an agent.
+                               {"agent", agent_information()}};
     for (const Processor& processor : usable_processors())
         information["processors"].push_back({{"number", processor.number},
                                              {"core", processor.core},

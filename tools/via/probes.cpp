@@ -26,7 +26,10 @@
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/futex.hpp"
+#include "base/huge_pages.hpp"
 #include "base/memory_file.hpp"
+#include "base/settings.hpp"
+#include "heap.hpp"
 #include "supervisor.hpp"
 #include "text_table.hpp"
 
@@ -220,6 +223,24 @@ Finding probe_memory_file() {
 
 Finding probe_huge_pages() {
     Finding finding{"huge pages", false, {}};
+    const std::size_t block = base::huge_page_bytes();
+    if (block == 0) {
+        finding.detail = base::Settings::get().text("VIA_HUGE_PAGES") == "never"
+                             ? "VIA_HUGE_PAGES=never"
+                             : "the kernel has none for everybody, or of an unusable size "
+                               "(/sys/kernel/mm/transparent_hugepage/enabled: madvise would do)";
+        return finding;
+    }
+    const HeapMemory memory = HeapMemory::take(block);
+    finding.works = memory.data != nullptr && base::use_huge_pages(memory.data.get(), block) != 0;
+    finding.detail = finding.works ? "registered memory moves to them: CMA is twice as fast"
+                                   : "memory that is in use does not move to them (since Linux "
+                                     "6.1, if enough is free); it does when it is used first";
+    return finding;
+}
+
+Finding probe_reserved_huge_pages() {
+    Finding finding{"hugetlb", false, {}};
     const std::string free_pages = value_of("/proc/meminfo", "HugePages_Free");
     const std::string size = value_of("/proc/meminfo", "Hugepagesize");
     const base::UniqueFd file(memfd_create("via-probe", MFD_CLOEXEC | MFD_HUGETLB));

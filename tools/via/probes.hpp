@@ -21,7 +21,10 @@ struct Finding {
 /// A sealed memfd that two processes map.
 [[nodiscard]] Finding probe_memory_file();
 /// A memfd of huge pages, really allocated.
+/// Of the program's own memory.
 [[nodiscard]] Finding probe_huge_pages();
+/// Those that are set aside; kmem's.
+[[nodiscard]] Finding probe_reserved_huge_pages();
 /// A process that sleeps on a word in shared memory and is woken by another.
 [[nodiscard]] Finding probe_futex();
 [[nodiscard]] Finding probe_membarrier();

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "heap.hpp"
+
 namespace via::tool {
 namespace {
 
@@ -160,29 +162,25 @@ base::Result<Address> Nic::resolve(const std::string& name, std::string_view dis
 
 base::Result<Memory> Memory::allocate(const Nic& nic, MemoryKind kind, std::size_t bytes,
                                       bool rdma_write, bool rdma_read) {
-    constexpr std::size_t page = 4096;
     Memory memory;
     memory.kind_ = kind;
-    memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
     VIP_MEM_ATTRIBUTES attributes{};
     attributes.Ptag = nic.tag();
     attributes.EnableRdmaWrite = rdma_write ? VIP_TRUE : VIP_FALSE;
     attributes.EnableRdmaRead = rdma_read ? VIP_TRUE : VIP_FALSE;
     if (kind == MemoryKind::Heap) {
-        auto* data = static_cast<std::byte*>(std::aligned_alloc(page, memory.bytes_));
-        if (data == nullptr)
-            return base::system_error(ENOMEM, fmt::format("allocating {} bytes", memory.bytes_));
-        std::memset(data, 0, memory.bytes_);
+        HeapMemory heap = HeapMemory::take(bytes);
+        if (heap.data == nullptr)
+            return base::system_error(ENOMEM, fmt::format("allocating {} bytes", heap.bytes));
         const auto code =
-            VipRegisterMem(nic.handle(), data, memory.bytes_, &attributes, &memory.handle_);
-        if (code != VIP_SUCCESS) {
-            base::Error error =
-                vipl_error(code, fmt::format("registering {} bytes of memory", memory.bytes_));
-            std::free(data);
-            return error;
-        }
-        memory.data_ = data;
+            VipRegisterMem(nic.handle(), heap.data.get(), heap.bytes, &attributes, &memory.handle_);
+        if (code != VIP_SUCCESS)
+            return vipl_error(code, fmt::format("registering {} bytes of memory", heap.bytes));
+        memory.bytes_ = heap.bytes;
+        memory.data_ = heap.data.release();
     } else {
+        constexpr std::size_t page = 4096;
+        memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
         VIP_PVOID data = nullptr;
         const auto code =
             VipxAllocMem(nic.handle(), memory.bytes_, &attributes, &data, &memory.handle_);
