@@ -78,14 +78,14 @@ const std::vector<SettingDeclaration>& setting_declarations() {
                            "traffic passes.")),
         power_of_two(number("VIA_SHM_FRAME_LINES", "32", 8, 4096,
                             "How many frames of one cache line a channel inside a host holds.")),
-        bytes("VIA_SHM_CHUNK_BYTES", "4k", 256, 32 * kilo,
+        bytes("VIA_SHM_CHUNK_BYTES", "16k", 256, 32 * kilo,
               "In what portions a message goes through the byte ring, so that the copies of "
               "sender and receiver overlap."),
         bytes(
             "VIA_SHM_KMEM_BYTES", "2k", 64, 1 * giga,
             "From this size on a message in kmem memory moves inside a host with one copy, out of "
             "the peer's mapping, instead of through the byte ring."),
-        bytes("VIA_SHM_SINGLE_COPY_BYTES", "16k", 64, 1 * giga,
+        bytes("VIA_SHM_SINGLE_COPY_BYTES", "256k", 64, 1 * giga,
               "From this size on any message moves inside a host with one copy (kmem or CMA), if "
               "that is possible, instead of through the byte ring."),
         number("VIA_NET_PORT", "0", 0, 65535,

@@ -80,7 +80,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_TRUE(settings.flag("VIA_AGENT_START"));
     EXPECT_FALSE(settings.flag("VIA_PIN_MEMORY"));
     EXPECT_EQ(settings.number("VIA_SHM_RING_BYTES"), 524288u);
-    EXPECT_EQ(settings.number("VIA_SHM_CHUNK_BYTES"), 4096u);
+    EXPECT_EQ(settings.number("VIA_SHM_CHUNK_BYTES"), 16384u);
     EXPECT_EQ(settings.number("VIA_KMEM_ARENA_BYTES"), 64u << 20);
     EXPECT_EQ(settings.number("VIA_SPIN_US"), 50u);
     EXPECT_EQ(settings.text("VIA_HOSTS_FILE"), "/etc/vip_hosts");

@@ -28,9 +28,9 @@ class ShmPollGroup;
 struct ShmSettings {
     Geometry geometry;
     bool inline_frames = true;
-    std::uint32_t chunk_bytes = 4096;
+    std::uint32_t chunk_bytes = 16384;
     std::uint32_t kmem_bytes = 2048;
-    std::uint32_t single_copy_bytes = 16384;
+    std::uint32_t single_copy_bytes = 262144;
     AllowedPaths allowed;
     [[nodiscard]] static ShmSettings read();
 };
