@@ -95,7 +95,7 @@ void Transport::begin_train(const Link& link, std::uint32_t packet_bytes, std::u
 }
 
 /// What has come on each link that owes, as far as it fits.
-void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
+inline void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
     const std::uint64_t delivered = client_.delivered();
     if (owed_packets_ == 0 && delivered == told_delivered_) return;
     std::uint32_t told = 0;

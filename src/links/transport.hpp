@@ -174,7 +174,7 @@ class Transport {
     [[nodiscard]] Nanoseconds acknowledge_at() const noexcept;
     [[nodiscard]] wire::PacketHeader header_for(const Link& link) const noexcept;
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
-    void append_acknowledgements(Train& train, Nanoseconds now);
+    [[gnu::always_inline]] void append_acknowledgements(Train& train, Nanoseconds now);
     [[nodiscard]] bool short_choice_holds_for(std::uint64_t pending,
                                               Nanoseconds now) const noexcept;
     [[nodiscard]] std::optional<Choice> choose(std::uint64_t pending, Nanoseconds now);
@@ -193,9 +193,9 @@ class Transport {
     [[nodiscard]] bool take_packet(std::size_t link, std::span<const std::byte> packet,
                                    Nanoseconds now);
     /// The same without their length. `guesses`: how many more ends of packets may be tried.
-    [[nodiscard]] std::size_t take_first_unmeasured(std::size_t link,
-                                                    std::span<const std::byte> datagrams,
-                                                    std::uint32_t& guesses, Nanoseconds now);
+    [[gnu::always_inline, nodiscard]] std::size_t take_first_unmeasured(
+        std::size_t link, std::span<const std::byte> datagrams, std::uint32_t& guesses,
+        Nanoseconds now);
     /// Where, behind the first byte, something lies that looks like the beginning of a packet.
     [[nodiscard]] std::size_t next_beginning(std::span<const std::byte> datagrams,
                                              std::size_t from) const noexcept;
@@ -206,8 +206,10 @@ class Transport {
     };
     [[nodiscard]] EarlyPlace find_early_place(const wire::PacketHeader& header,
                                               std::span<const std::byte> packet);
-    [[nodiscard]] Contents take_frames(std::size_t link, std::span<const std::byte> body,
-                                       const EarlyPlace& early, Nanoseconds now);
+    [[gnu::always_inline, nodiscard]] Contents take_frames(std::size_t link,
+                                                           std::span<const std::byte> body,
+                                                           const EarlyPlace& early,
+                                                           Nanoseconds now);
     [[nodiscard]] Contents take_continuation(const wire::PacketHeader& header,
                                              std::span<const std::byte> body);
     void take_acknowledgement(const wire::AcknowledgementFrame& frame, Nanoseconds now);

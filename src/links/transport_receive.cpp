@@ -78,9 +78,9 @@ bool Transport::receive_unmeasured(std::size_t index, std::span<const std::byte>
 
 /// The kernel joins datagrams of one length, and a shorter one ends them. So whatever follows a
 /// packet lies right behind it, and the end of a long packet is known from its beginning.
-std::size_t Transport::take_first_unmeasured(std::size_t index,
-                                             std::span<const std::byte> datagrams,
-                                             std::uint32_t& guesses, Nanoseconds now) {
+inline std::size_t Transport::take_first_unmeasured(std::size_t index,
+                                                    std::span<const std::byte> datagrams,
+                                                    std::uint32_t& guesses, Nanoseconds now) {
     PacketJoiner& joiner = joiners_[index];
     if (wire::begins_long_packet(datagrams, terms_.local_token)) {
         joiner.give_up();
@@ -209,8 +209,9 @@ Transport::Contents Transport::take_continuation(const wire::PacketHeader& heade
     return taken ? Contents::Data : Contents::Refused;
 }
 
-Transport::Contents Transport::take_frames(std::size_t index, std::span<const std::byte> body,
-                                           const EarlyPlace& early, Nanoseconds now) {
+inline Transport::Contents Transport::take_frames(std::size_t index,
+                                                  std::span<const std::byte> body,
+                                                  const EarlyPlace& early, Nanoseconds now) {
     wire::FrameReader reader(body);
     Contents contents = Contents::Words;
     while (const auto type = reader.next()) {

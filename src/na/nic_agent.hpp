@@ -172,6 +172,9 @@ struct QueuePair {
     /// The NIC agent's wish: to be told of receives when they are posted, because it does not look
     /// into the queue by itself.
     bool rings_receives = false;
+    /// The same for sends of one segment: to be given them past the PD ring, out of which it would
+    /// take them at once.
+    bool takes_sends = false;
     /// Who takes messages in place, if the NIC agent can show them. Set before the endpoint is
     /// made.
     FrameSink* sink = nullptr;
@@ -212,6 +215,14 @@ class Endpoint {
     [[nodiscard]] virtual bool send_at_once(const void* data, std::uint32_t bytes, bool in_kmem,
                                             bool has_immediate, std::uint32_t immediate) {
         (void)data, (void)bytes, (void)in_kmem, (void)has_immediate, (void)immediate;
+        return false;
+    }
+    /// A send of one segment, which has become that entry of the send queue while no other waits
+    /// to be started: true if it is under way like one that ring_send() found, but was never in the
+    /// PD ring. False: nothing has happened. Only called if QueuePair::takes_sends.
+    [[nodiscard]] virtual bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+                                         bool has_immediate, std::uint32_t immediate) {
+        (void)entry, (void)segment, (void)has_immediate, (void)immediate;
         return false;
     }
     /// One message made of the pieces, whose lengths add up to `bytes`: true if it is on its way

@@ -82,6 +82,15 @@ class WorkQueue {
                  WorkState::Queued};
         return entry;
     }
+    /// The same for one that the NIC agent takes as it is posted, with no PDs; it gets its number.
+    std::uint64_t post_taken(std::uint64_t cookie, std::uint32_t cookie_handle,
+                             std::uint32_t operation_bits) {
+        post(cookie, cookie_handle, 0, operation_bits);
+        started_ = posted_;
+        return posted_ - 1;
+    }
+    /// It has not taken it after all, and nothing has happened.
+    void take_back() noexcept { started_ = --posted_; }
     /// Nothing waits to be started or to complete: a new entry would be the NIC agent's next one,
     /// and there is room for it.
     [[nodiscard]] bool quiet() const noexcept {

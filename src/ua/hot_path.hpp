@@ -110,12 +110,24 @@ inline bool VirtualInterface::post_plain_send(VIP_DESCRIPTOR* descriptor,
     if (send_cq_ != nullptr) send_cq_->reserve();
     link_plain(work, descriptor, memory_handle);
     descriptor->CS.Status = 0;
+    const na::PhysicalDescriptor segment{send.segment.Data.AddressBits, send.segment.Length,
+                                         send.segment.Handle};
+    if (queues_->takes_sends && !work.has_unstarted()) {
+        const std::uint64_t entry = work.post_taken(reinterpret_cast<std::uint64_t>(descriptor),
+                                                    memory_handle, na::status_op_send);
+        VIA_PROBE_DOORBELL(handle, 0);
+        if (carrier_->take_send(entry, segment, send.has_immediate, send.immediate)) [[likely]] {
+            started_sends();
+            return true;
+        }
+        work.take_back();
+    }
     const na::ChainHead head{na::Operation::Send,
                              send.has_immediate ? na::pd_immediate : std::uint8_t{0}, 1,
                              send.segment.Length, send.immediate};
     work.post(reinterpret_cast<std::uint64_t>(descriptor), memory_handle, 2, na::status_op_send);
     work.pds.push(na::encode_head(head));
-    work.pds.push({send.segment.Data.AddressBits, send.segment.Length, send.segment.Handle});
+    work.pds.push(segment);
     start_sends();
     return true;
 }

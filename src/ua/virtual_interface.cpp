@@ -261,6 +261,10 @@ PostOutcome VirtualInterface::refuse_overrun(VIP_DESCRIPTOR* descriptor) {
 void VirtualInterface::start_sends() {
     VIA_PROBE_DOORBELL(handle, 0);
     carrier_->ring_send();
+    started_sends();
+}
+
+void VirtualInterface::started_sends() {
     settle();
     const na::WorkQueue& work = queues_->send;
     if (work.has_unstarted() || (work.posted() != work.harvested() && endpoint_))

@@ -200,6 +200,7 @@ class VirtualInterface final : public na::EndpointOwner {
                                                            std::uint32_t memory_handle,
                                                            const PlainSend& send);
     void start_sends();
+    void started_sends();
     [[gnu::noinline, nodiscard]] PostOutcome post_any_send(VIP_DESCRIPTOR* descriptor,
                                                            std::uint32_t memory_handle);
     [[gnu::noinline, nodiscard]] PostOutcome post_any_receive(VIP_DESCRIPTOR* descriptor,

@@ -142,6 +142,40 @@ TEST(WorkQueue, FlushCompletesWhatIsNotDone) {
     EXPECT_FALSE(queue.has_unstarted());
 }
 
+TEST(WorkQueue, AnEntryThatWasTakenAtPostIsNoWorkAndCompletesInItsTurn) {
+    WorkQueue queue(8, 2, 100);
+    post_failed(queue, 1);
+    EXPECT_EQ(queue.post_taken(2, 7, status_op_send), 1U);
+    EXPECT_FALSE(queue.has_work());
+    EXPECT_FALSE(queue.has_unstarted());
+    EXPECT_TRUE(queue.pending());
+    post_chain(queue, 3, 1);
+    ASSERT_TRUE(queue.has_work());
+    EXPECT_EQ(queue.start(), 2U);
+    queue.complete(2, 0, 30);
+    queue.complete(1, 0, 20);
+    for (const std::uint64_t cookie : {1U, 2U, 3U}) {
+        ASSERT_TRUE(queue.harvestable());
+        EXPECT_EQ(queue.harvest().cookie, cookie);
+        queue.reap();
+    }
+    EXPECT_TRUE(queue.empty());
+}
+
+TEST(WorkQueue, AnEntryThatWasTakenBackWasNeverThere) {
+    WorkQueue queue(8, 2, 100);
+    post_failed(queue, 1);
+    EXPECT_EQ(queue.post_taken(2, 7, status_op_send), 1U);
+    queue.take_back();
+    EXPECT_EQ(queue.posted(), 1U);
+    post_chain(queue, 3, 1);
+    ASSERT_TRUE(queue.has_work());
+    EXPECT_EQ(queue.start(), 1U);
+    EXPECT_EQ(queue.harvest().cookie, 1U);
+    queue.complete(1, 0, 30);
+    EXPECT_EQ(queue.harvest().cookie, 3U);
+}
+
 struct ModelEntry {
     std::uint64_t cookie = 0;
     std::uint16_t segments = 0;
@@ -173,6 +207,15 @@ TEST(WorkQueue, BehavesAsAListWhateverTheOrder) {
                     if (entry.failed_at_post) {
                         post_failed(queue, entry.cookie);
                         entry.status = status_done | status_format;
+                    } else if (!queue.has_unstarted() && random.one_in(2)) {
+                        const std::uint64_t number =
+                            queue.post_taken(entry.cookie, 0, status_op_send);
+                        ASSERT_EQ(number, reaped + model.size());
+                        if (random.one_in(4)) {
+                            queue.take_back();
+                            break;
+                        }
+                        entry.started = true;
                     } else {
                         entry.segments = static_cast<std::uint16_t>(random.below(12));
                         post_chain(queue, entry.cookie, entry.segments);

@@ -59,6 +59,14 @@ void ScriptedEndpoint::ring_send() {
     }
 }
 
+bool ScriptedEndpoint::take_send(std::uint64_t entry, const na::PhysicalDescriptor& segment,
+                                 bool has_immediate, std::uint32_t immediate) {
+    if (sends_to_take_ == 0) return false;
+    --sends_to_take_;
+    taken_.push_back({entry, segment, has_immediate ? std::optional(immediate) : std::nullopt});
+    return true;
+}
+
 bool ScriptedEndpoint::has_actions() {
     const std::lock_guard guard(mutex_);
     return !actions_.empty();

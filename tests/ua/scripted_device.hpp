@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -46,6 +47,18 @@ class ScriptedEndpoint final : public na::Endpoint {
     void set_unfinished(bool unfinished) noexcept { unfinished_ = unfinished; }
     /// Takes sends as they are posted and completes them at once.
     void set_eager(bool eager) noexcept { eager_ = eager; }
+    /// Is given plain sends past the PD ring, and takes so many of them. Before it is connected.
+    void set_takes_sends(int most) noexcept {
+        queues_.takes_sends = true;
+        sends_to_take_ = most;
+    }
+    struct TakenSend {
+        std::uint64_t entry;
+        na::PhysicalDescriptor segment;
+        std::optional<std::uint32_t> immediate;
+    };
+    /// With the VI's lock held, or by the thread that posts.
+    [[nodiscard]] const std::vector<TakenSend>& taken_sends() const noexcept { return taken_; }
     /// Shows what arrives to the sink: actions call it.
     void set_shows_frames(bool shows) noexcept { shows_frames_ = shows; }
     void go_live() noexcept { live_ = true; }
@@ -54,6 +67,8 @@ class ScriptedEndpoint final : public na::Endpoint {
 
     // --- the user agent's side ---
     void ring_send() override;
+    [[nodiscard]] bool take_send(std::uint64_t entry, const na::PhysicalDescriptor& segment,
+                                 bool has_immediate, std::uint32_t immediate) override;
     bool poll() override;
     void arm(na::Wakes wakes) override { armed_ = wakes; }
     [[nodiscard]] bool unfinished() const override { return unfinished_; }
@@ -74,6 +89,8 @@ class ScriptedEndpoint final : public na::Endpoint {
     na::EndpointGroups groups_;
     std::mutex mutex_;
     std::deque<Action> actions_;
+    int sends_to_take_ = 0;
+    std::vector<TakenSend> taken_;
     std::atomic<bool> live_{false};
     std::atomic<bool> unfinished_{false};
     std::atomic<bool> eager_{false};

@@ -35,6 +35,12 @@ class ViCompletion : public ScriptedVi, public testing::WithParamInterface<std::
         }
         connect();
     }
+    /// After it the caches know all about the memory.
+    void send_one_the_long_way() {
+        ASSERT_EQ(send(message(0)), PostOutcome::Success);
+        endpoint->complete_send(0, 8);
+        ASSERT_EQ(send_done().outcome, DoneOutcome::Success);
+    }
     [[nodiscard]] na::WorkQueue& send_queue() { return endpoint->queues().send; }
 };
 
@@ -59,6 +65,67 @@ TEST_P(ViCompletion, TranslatesAMessageIntoAChain) {
         EXPECT_EQ(pd.length, lengths[i]);
         EXPECT_EQ(pd.handle, memory_handle);
     }
+}
+
+TEST_P(ViCompletion, GivesAPlainSendPastTheRingToADeviceThatTakesIt) {
+    send_one_the_long_way();
+    endpoint->set_takes_sends(3);
+    const int rings = endpoint->rings();
+    for (std::size_t i = 0; i < 3; ++i)
+        ASSERT_EQ(send(message(i, {static_cast<std::uint32_t>(8 + i)},
+                               i == 1 ? VIP_CONTROL_IMMEDIATE : VIP_UINT16{0}, 0xABCD)),
+                  PostOutcome::Success);
+    EXPECT_EQ(endpoint->rings(), rings);
+    EXPECT_TRUE(send_queue().pds.empty());
+    ASSERT_EQ(endpoint->taken_sends().size(), 3U);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        const auto& taken = endpoint->taken_sends()[i];
+        EXPECT_EQ(taken.entry, 1 + i);
+        EXPECT_EQ(taken.segment.address, reinterpret_cast<std::uint64_t>(data()));
+        EXPECT_EQ(taken.segment.length, 8U + i);
+        EXPECT_EQ(taken.segment.handle, memory_handle);
+        EXPECT_EQ(taken.immediate.has_value(), i == 1);
+    }
+    EXPECT_EQ(endpoint->taken_sends()[1].immediate.value_or(0), 0xABCDU);
+    EXPECT_EQ(send_done().outcome, DoneOutcome::NotDone);
+    endpoint->arrive([](na::QueuePair& queues) {
+        for (std::uint32_t i = 0; i < 3; ++i)
+            queues.send.complete(1 + i, 0, 8 + i);
+    });
+    for (std::size_t i = 0; i < 3; ++i) {
+        const Taken sent = send_done();
+        EXPECT_EQ(sent.outcome, DoneOutcome::Success);
+        EXPECT_EQ(sent.descriptor, &memory->descriptors[i].head);
+        EXPECT_EQ(sent.descriptor->CS.Length, 8U + i);
+    }
+}
+
+TEST_P(ViCompletion, ASendThatTheDeviceDoesNotTakeWaitsInTheRingAndOthersBehindIt) {
+    send_one_the_long_way();
+    endpoint->set_takes_sends(1);
+    const int rings = endpoint->rings();
+    for (std::size_t i = 0; i < 3; ++i)
+        ASSERT_EQ(send(message(i)), PostOutcome::Success);
+    ASSERT_EQ(endpoint->taken_sends().size(), 1U);
+    EXPECT_EQ(endpoint->rings(), rings + 2);
+    EXPECT_EQ(send_queue().pds.size(), 4U);
+    endpoint->set_takes_sends(1);
+    ASSERT_EQ(send(message(3)), PostOutcome::Success);
+    ASSERT_EQ(endpoint->taken_sends().size(), 1U) << "two wait before it";
+    endpoint->complete_send(0, 8);
+    endpoint->complete_send(0, 8);
+    endpoint->complete_send(0, 8);
+    endpoint->arrive([](na::QueuePair& queues) { queues.send.complete(1, 0, 8); });
+    for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_EQ(send_done().descriptor, &memory->descriptors[i].head);
+    // What is more than a plain send never goes past it.
+    ASSERT_EQ(send(message(0, {8}, VIP_CONTROL_QFENCE)), PostOutcome::Success);
+    ASSERT_EQ(endpoint->taken_sends().size(), 1U);
+    endpoint->complete_send(0, 8);
+    EXPECT_EQ(send_done().outcome, DoneOutcome::Success);
+    ASSERT_EQ(send(message(1)), PostOutcome::Success);
+    ASSERT_EQ(endpoint->taken_sends().size(), 2U);
+    EXPECT_EQ(endpoint->taken_sends()[1].entry, 6U);
 }
 
 TEST_P(ViCompletion, TranslatesRdmaIntoAChainWithTheRemoteAddress) {

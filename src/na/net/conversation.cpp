@@ -233,8 +233,8 @@ void Conversation::transmit() {
 void Conversation::post() {
     now_is_fresh_ = false;
     quick_polls_ = most_quick_polls;
-    const bool joins_others = session_.pending_bytes() != 0;
-    session_.take_sends();
+    if (session_.has_posts()) session_.take_sends();
+    const bool joins_others = session_.unsent_operations() > 1;
     if (transport_.has_put_aside()) {
         // The answer to what came last; whatever else it is, it is no stream.
         if (session_.operations() <= 2) transmit();

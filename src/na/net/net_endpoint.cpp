@@ -43,6 +43,7 @@ void NetEndpoint::go_live(std::unique_ptr<Conversation> conversation, std::uint6
     deadline_.store(conversation_->next_deadline(), std::memory_order_relaxed);
     show_policy();
     queues_.polls_kernel.store(true, std::memory_order_relaxed);
+    queues_.takes_sends = true;
     live_.store(true, std::memory_order_release);
     for (NetPollGroup* group : groups_)
         if (group != nullptr) group->connected(*this);
@@ -56,6 +57,20 @@ void NetEndpoint::ring_send() {
         queues_.report(EndpointEvent::OutOfMemory);
     }
     busy_.store(true, std::memory_order_relaxed);
+}
+
+bool NetEndpoint::take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+                            bool has_immediate, std::uint32_t immediate) {
+    if (!conversation_) return false;
+    bool taken = false;
+    try {
+        taken = conversation_->take_send(entry, segment, has_immediate, immediate);
+        if (taken) conversation_->post();
+    } catch (const std::bad_alloc&) {
+        queues_.report(EndpointEvent::OutOfMemory);
+    }
+    busy_.store(true, std::memory_order_relaxed);
+    return taken;
 }
 
 bool NetEndpoint::poll() {
@@ -157,6 +172,7 @@ void NetEndpoint::watch_in(int epoll, bool watched) {
 void NetEndpoint::disconnect() {
     if (!live_.exchange(false, std::memory_order_acq_rel)) return;
     queues_.polls_kernel.store(false, std::memory_order_relaxed);
+    queues_.takes_sends = false;
     for (NetPollGroup* group : groups_)
         if (group != nullptr) group->disconnected(*this);
     {

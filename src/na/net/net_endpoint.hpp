@@ -26,6 +26,8 @@ class NetEndpoint final : public Endpoint {
     ~NetEndpoint() override;
 
     void ring_send() override;
+    [[nodiscard]] bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+                                 bool has_immediate, std::uint32_t immediate) override;
     bool poll() override;
     void arm(Wakes wakes) override;
     [[nodiscard]] base::Nanoseconds respite() override;

@@ -93,6 +93,9 @@ class Session final : public links::StreamClient {
 
     /// There are new chains in the send queue: takes as many as may be under way.
     void take_sends();
+    /// A send of one segment that was never there. False: it has to go there, and wait.
+    [[nodiscard]] bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+                                 bool has_immediate, std::uint32_t immediate);
     /// Nothing of the program is used any more: its memory, its queues.
     void detach() noexcept { queues_ = nullptr; }
     [[nodiscard]] bool attached() const noexcept { return queues_ != nullptr; }
@@ -103,6 +106,10 @@ class Session final : public links::StreamClient {
     }
     /// Operations of this side that are not delivered yet.
     [[nodiscard]] std::size_t operations() const noexcept { return operations_.size(); }
+    /// Those of which some part has never been in a packet.
+    [[nodiscard]] std::uint64_t unsent_operations() const noexcept {
+        return next_operation_ - unsent_operation_;
+    }
     /// Sends or reads that are not done.
     [[nodiscard]] bool unfinished() const noexcept;
     /// An error on a reliable connection: the user agent will end it, and this is why.
@@ -204,6 +211,7 @@ class Session final : public links::StreamClient {
     /// A new one at the end of the stream, to be filled in; added() counts it.
     [[nodiscard]] Outgoing& new_operation();
     void added(const Outgoing& operation) noexcept;
+    void added_send(Outgoing& operation) noexcept;
     void halt() noexcept {
         halted_ = true;
         pending_bytes_ = 0;
@@ -217,7 +225,9 @@ class Session final : public links::StreamClient {
     [[nodiscard]] const std::byte* bulk_of(const Outgoing& op) noexcept;
     [[nodiscard]] bool put_continuation(links::Train& train, std::uint64_t number,
                                         std::uint32_t& begin, std::uint32_t end);
-    [[nodiscard]] bool put_short(links::Train& train, const Outgoing& op, std::uint64_t number);
+    [[nodiscard]] bool fill_with_one(links::Train& train, std::vector<links::Span>& spans);
+    [[gnu::always_inline, nodiscard]] bool put_short(links::Train& train, const Outgoing& op,
+                                                     std::uint64_t number);
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,
              bool& any);
@@ -239,7 +249,8 @@ class Session final : public links::StreamClient {
     // Receiving.
     [[nodiscard]] bool take_unreliable(const wire::DataFrame& frame,
                                        std::span<const std::byte> payload);
-    [[nodiscard]] bool take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload);
+    [[gnu::always_inline, nodiscard]] bool take_plain(const wire::DataFrame& frame,
+                                                      std::span<const std::byte> payload);
     [[nodiscard]] bool is_next_piece(const Incoming& incoming, const wire::DataFrame& frame);
     [[nodiscard]] bool take_next_piece(Incoming& incoming, const wire::DataFrame& frame,
                                        std::span<const std::byte> payload);
@@ -295,6 +306,15 @@ class Session final : public links::StreamClient {
     bool delivered_long_ = false;  ///< since it was asked for news
     wire::CloseFrame reason_;
 };
+
+inline Session::Outgoing& Session::new_operation() {
+    Outgoing& op = operations_.push();
+    op.has_immediate = false;
+    op.has_entry = false;
+    op.receive = 0;
+    op.segments.clear();
+    return op;
+}
 
 inline bool Session::allows(ka::CachedRegion& cache, const PhysicalDescriptor& pd,
                             std::uint32_t right) noexcept {

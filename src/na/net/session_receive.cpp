@@ -205,7 +205,7 @@ std::byte* Session::early_place(const wire::DataFrame& frame) {
 }
 
 /// The common case in one piece: the next message, whole, into one segment that is long enough.
-bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload) {
+inline bool Session::take_plain(const wire::DataFrame& frame, std::span<const std::byte> payload) {
     if (frame.type != wire::FrameType::Send || !frame.whole() || !taken_.empty() ||
         (!incoming_.empty() && incoming_.front().begun))
         return false;

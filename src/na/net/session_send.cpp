@@ -43,18 +43,35 @@ void Session::settle_pending() noexcept {
         pending_bytes_ = 1;  // of unknown length
 }
 
-Session::Outgoing& Session::new_operation() {
-    Outgoing& op = operations_.push();
-    op.has_immediate = false;
-    op.has_entry = false;
-    op.receive = 0;
-    op.segments.clear();
-    return op;
-}
-
 void Session::added(const Outgoing& operation) noexcept {
     pending_bytes_ += weight(operation.length);
     ++next_operation_;
+}
+
+/// The same for a send.
+void Session::added_send(Outgoing& operation) noexcept {
+    operation.type = wire::FrameType::Send;
+    operation.receive = receives_used_++;
+    queues_->counters->sent_messages[static_cast<std::size_t>(base::DataPath::Packet)].add();
+    queues_->counters->sent_bytes.add(operation.length);
+    VIA_PROBE_SEND_WHOLE(streams_.outgoing, next_operation_, operation.length,
+                         base::DataPath::Packet);
+    added(operation);
+}
+
+bool Session::take_send(std::uint64_t entry, const PhysicalDescriptor& segment, bool has_immediate,
+                        std::uint32_t immediate) {
+    if (halted_ || queues_ == nullptr || operations_.size() >= most_operations) return false;
+    Outgoing& op = new_operation();
+    op.has_immediate = has_immediate;
+    op.has_entry = true;
+    op.length = segment.length;
+    op.immediate = immediate;
+    op.entry = entry;
+    op.remote = {};
+    op.segments.add(segment);
+    added_send(op);
+    return true;
 }
 
 void Session::take_sends() {
@@ -102,14 +119,10 @@ void Session::take_sends() {
                 break;
             }
             default:
-                op.type = wire::FrameType::Send;
-                queues_->counters->sent_messages[static_cast<std::size_t>(base::DataPath::Packet)]
-                    .add();
-                queues_->counters->sent_bytes.add(head.length);
-                break;
+                added_send(op);
+                continue;
         }
-        if (op.type == wire::FrameType::Send || (op.has_immediate && !reads))
-            op.receive = receives_used_++;
+        if (op.has_immediate && !reads) op.receive = receives_used_++;
         if (!reads)
             VIA_PROBE_SEND_WHOLE(streams_.outgoing, next_operation_, head.length,
                                  base::DataPath::Packet);
@@ -222,7 +235,7 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
 }
 
 /// A short message, whole, out of one segment: the commonest frame of all.
-bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t number) {
+inline bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t number) {
     if (op.type != wire::FrameType::Send || op.segments.size() != 1 ||
         op.length >= links::Train::least_reference)
         return false;
@@ -438,7 +451,23 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
     }
 }
 
+/// One short message, and nothing else waits: an answer, most likely. False: nothing is done.
+inline bool Session::fill_with_one(links::Train& train, std::vector<links::Span>& spans) {
+    const std::uint64_t number = unsent_operation_;
+    if (number + 1 != next_operation_ || unsent_offset_ != 0 || !lost_.empty() || halted_ ||
+        queues_ == nullptr)
+        return false;
+    const Outgoing& op = operation(number);
+    if (!put_short(train, op, number)) return false;
+    spans.push_back({number, number, 0, op.length});
+    sent_before_ = std::max(sent_before_, ++unsent_operation_);
+    pending_bytes_ = 0;
+    urgent_ = false;
+    return true;
+}
+
 void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
+    if (fill_with_one(train, spans)) return;
     fill_packets(train, spans);
     sent_before_ = std::max(sent_before_, unsent_operation_);
     settle_pending();

@@ -467,7 +467,7 @@ SendOutcome UdpPort::lend(std::span<const iovec> parts, std::size_t lent,
     return copied;
 }
 
-SendOutcome UdpPort::send_one(std::span<const iovec> parts, std::size_t bytes) {
+inline SendOutcome UdpPort::send_one(std::span<const iovec> parts, std::size_t bytes) {
     if (bytes > max_packet_) [[unlikely]]
         read_mtu();
     if (bytes > max_packet_) [[unlikely]]

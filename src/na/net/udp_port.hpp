@@ -76,7 +76,7 @@ class UdpPort final : public Port {
     void read_mtu() noexcept;
     void empty_error_queue() noexcept;
 
-    SendOutcome send_one(std::span<const iovec> parts, std::size_t bytes);
+    [[gnu::always_inline]] SendOutcome send_one(std::span<const iovec> parts, std::size_t bytes);
     SendOutcome send_train(std::span<const iovec> parts, std::size_t bytes,
                            std::uint32_t packet_bytes);
     SendOutcome send_separately(std::span<const iovec> parts, std::size_t bytes,

@@ -201,6 +201,7 @@ struct SimulatedNetwork::Side : links::Output {
     links::Transport transport;
     std::uint32_t link_changes = 0;
     std::uint64_t lent_trains = 0;
+    std::uint64_t plain_sends_ = 0;
 };
 
 }  // namespace via::test
