@@ -23,7 +23,7 @@ class Ring {
     [[nodiscard]] T& back() noexcept { return slots_[(tail_ - 1) & mask()]; }
     /// A slot at the end, with whatever was in it before.
     [[nodiscard]] T& push() {
-        if (size() == slots_.size()) [[unlikely]]
+        if (size() == capacity_) [[unlikely]]
             grow();
         return slots_[tail_++ & mask()];
     }
@@ -32,18 +32,21 @@ class Ring {
     void clear() noexcept { head_ = tail_; }
 
   private:
-    [[nodiscard]] std::size_t mask() const noexcept { return slots_.size() - 1; }
+    [[nodiscard]] std::size_t mask() const noexcept { return capacity_ - 1; }
     void grow() {
         std::vector<T> larger(slots_.empty() ? 8 : 2 * slots_.size());
         const std::size_t count = size();
         for (std::size_t i = 0; i < count; ++i)
             larger[i] = std::move((*this)[i]);
         slots_ = std::move(larger);
+        capacity_ = slots_.size();
         head_ = 0;
         tail_ = count;
     }
 
-    std::vector<T> slots_;  ///< none, or a power of two
+    std::vector<T> slots_;
+    /// Of them: none, or a power of two. A vector has to divide to tell.
+    std::size_t capacity_ = 0;
     std::size_t head_ = 0;
     std::size_t tail_ = 0;
 };

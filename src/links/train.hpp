@@ -46,8 +46,8 @@ class Train {
           vectors_(new iovec[most_vectors]),
           most_copied_(copies ? most_copied : 0) {}
 
-    /// The packets carry `header` with consecutive numbers from `number` on, and together no more
-    /// than `limit` bytes unless there is only one.
+    /// The packets carry `header`, which has no number, with consecutive ones from `number` on, and
+    /// together no more than `limit` bytes unless there is only one.
     void begin(std::uint32_t packet_bytes, std::uint32_t limit, const wire::PacketGuard& guard,
                const wire::PacketHeader& header, std::uint64_t number) noexcept;
     /// One packet, which fills no more than `limit` bytes of datagrams and may be a long one.
@@ -134,7 +134,7 @@ class Train {
     std::byte* staged_ = nullptr;
     std::byte* packet_start_ = nullptr;  ///< in the staging
     const wire::PacketGuard* guard_ = nullptr;
-    wire::PacketHeader header_;
+    wire::HeaderWords header_;  ///< without a number
     std::uint64_t number_ = 0;  ///< of the next packet
     bool open_ = false;
     std::uint32_t packet_bytes_ = 0;
@@ -159,7 +159,7 @@ inline void Train::begin(std::uint32_t packet_bytes, std::uint32_t limit,
                          const wire::PacketGuard& guard, const wire::PacketHeader& header,
                          std::uint64_t number) noexcept {
     guard_ = &guard;
-    header_ = header;
+    header_ = wire::words_of(header);
     number_ = number;
     packet_bytes_ = datagram_bytes_ = packet_bytes;
     is_long_ = false;
@@ -197,9 +197,10 @@ inline void Train::open_packet() {
     packet_start_ = staged_;
     vectors_before_ = vectors_used_;
     if (vectors_used_ != 0) bytes_before_ = vectors_[vectors_used_ - 1].iov_len;
-    header_.number = static_cast<std::uint32_t>(number_++);
     length_ = 0;
-    wire::encode(append(wire::PacketHeader::bytes), header_);
+    const auto number = static_cast<std::uint32_t>(number_++);
+    wire::encode(append(wire::PacketHeader::bytes),
+                 wire::HeaderWords{header_.first, header_.second | number});
     checksum_ = guard_->seed();
     checked_ = packet_start_ + wire::PacketHeader::covered_from;
 }
@@ -347,7 +348,7 @@ inline void Train::close_packet() noexcept {
         const std::uint32_t overhead = guard_->overhead();
         std::memset(append(overhead), 0, overhead);  // for the tag
         const iovec whole{packet_start_, length_};
-        guard_->protect(header_, number_ - 1, {&whole, 1});
+        guard_->protect(wire::decode_packet_header(packet_start_), number_ - 1, {&whole, 1});
     } else {
         check_until(staged_);
         wire::store(packet_start_ + wire::PacketHeader::checksum_at, checksum_);
@@ -362,7 +363,8 @@ inline void Train::finish() noexcept {
     if (bytes_ <= datagram_bytes_ || packets_ != 1) return;
     is_long_ = true;
     constexpr std::uint32_t prefix = wire::LongPacketPrefix::bytes;
-    wire::encode(packet_start_ - prefix, wire::LongPacketPrefix{header_.token, bytes_});
+    wire::encode(packet_start_ - prefix,
+                 wire::LongPacketPrefix{static_cast<std::uint32_t>(header_.first), bytes_});
     vectors_[0] = {packet_start_ - prefix, vectors_[0].iov_len + prefix};
     bytes_ += prefix;
 }

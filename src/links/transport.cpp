@@ -95,7 +95,8 @@ void Transport::begin_train(const Link& link, std::uint32_t packet_bytes, std::u
 }
 
 /// What has come on each link that owes, as far as it fits.
-inline void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
+template <class Packet>
+inline void Transport::append_acknowledgements(Packet& packet, Nanoseconds now) {
     const std::uint64_t delivered = client_.delivered();
     if (owed_packets_ == 0 && delivered == told_delivered_) return;
     std::uint32_t told = 0;
@@ -111,30 +112,36 @@ inline void Transport::append_acknowledgements(Train& train, Nanoseconds now) {
         frame.delivered = static_cast<std::uint32_t>(delivered);
         frame.largest = static_cast<std::uint32_t>(link.largest_received());
         const auto& ranges = link.received_ranges().ranges();
-        const std::uint32_t fit = train.room() < wire::AcknowledgementFrame::fixed_bytes
+        const std::uint32_t fit = packet.room() < wire::AcknowledgementFrame::fixed_bytes
                                       ? 0
-                                      : (train.room() - wire::AcknowledgementFrame::fixed_bytes) /
+                                      : (packet.room() - wire::AcknowledgementFrame::fixed_bytes) /
                                             wire::AcknowledgementFrame::range_bytes;
         const std::uint32_t most =
             std::min<std::uint32_t>(fit, wire::AcknowledgementFrame::most_ranges);
         if (most == 0) return;
-        for (auto r = ranges.rbegin(); r != ranges.rend() && frame.ranges < most; ++r) {
-            if (frame.ranges != 0)
-                frame.range[frame.ranges - 1U].gap =
-                    static_cast<std::uint32_t>((r - 1)->begin - r->end);
-            frame.range[frame.ranges++] = {static_cast<std::uint32_t>(r->end - r->begin), 0};
+        // Straight into the packet: what is copied there takes longer than all the rest.
+        frame.ranges = static_cast<std::uint8_t>(std::min<std::size_t>(ranges.size(), most));
+        std::byte* at = packet.append(wire::AcknowledgementFrame::fixed_bytes +
+                                      frame.ranges * wire::AcknowledgementFrame::range_bytes);
+        wire::encode_fixed(at, frame);
+        at += wire::AcknowledgementFrame::fixed_bytes;
+        auto range = ranges.rbegin();
+        for (std::uint32_t left = frame.ranges; left != 0; --left) {
+            const auto length = static_cast<std::uint32_t>(range->end - range->begin);
+            const std::uint64_t begin = (range++)->begin;
+            wire::encode(
+                at, wire::AcknowledgementFrame::Range{
+                        length, left == 1 ? 0 : static_cast<std::uint32_t>(begin - range->end)});
+            at += wire::AcknowledgementFrame::range_bytes;
         }
-        wire::encode(train.append(wire::AcknowledgementFrame::fixed_bytes +
-                                  frame.ranges * wire::AcknowledgementFrame::range_bytes),
-                     frame);
         owed_packets_ -= owed.packets;
         owed = {};
         ++told;
     }
-    if (told == 0 && train.room() >= wire::AcknowledgementFrame::fixed_bytes) {
+    if (told == 0 && packet.room() >= wire::AcknowledgementFrame::fixed_bytes) {
         wire::AcknowledgementFrame frame;  // only what was delivered
         frame.delivered = static_cast<std::uint32_t>(delivered);
-        wire::encode(train.append(wire::AcknowledgementFrame::fixed_bytes), frame);
+        wire::encode(packet.append(wire::AcknowledgementFrame::fixed_bytes), frame);
     }
     told_delivered_ = delivered;
     if (owed_packets_ == 0) soon_ = false;
@@ -234,10 +241,46 @@ bool Transport::transmit(Nanoseconds now, std::uint64_t worth) {
         std::optional<Choice> choice;
         if (pending != 0) choice = choose(pending, now);
         if (!choice && acknowledgement_due()) choice = Choice{answering_link()};
-        if (!choice || !send_train(*choice, now)) break;
+        if (!choice) break;
+        std::optional<bool> sent;
+        if (pending != 0) sent = send_alone(choice->link, pending, now);
+        if (!sent) sent = send_train(*choice, now);
+        if (!*sent) break;
         any = true;
     }
     return any;
+}
+
+/// Nothing: all that waits is no such message, or does not go into one packet now.
+std::optional<bool> Transport::send_alone(std::size_t index, std::uint64_t pending,
+                                          Nanoseconds now) {
+    Link& link = links_[index];
+    const std::uint32_t datagram_bytes = link.limits().packet_bytes;
+    const bool is_short = pending <= datagram_bytes / 2;
+    if (pending > short_bytes || pending > link.room(now) || guard_.sealed()) return std::nullopt;
+    LonePacket packet(is_short ? datagram_bytes : std::max(datagram_bytes, link.longest_packet()));
+    Span span;
+    if (!client_.fill_alone(packet, span)) return std::nullopt;
+    const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
+    if (acknowledging) {
+        LonePacket::Front front(packet);
+        append_acknowledgements(front, now);
+    }
+    wire::PacketHeader header = header_for(link);
+    header.number = static_cast<std::uint32_t>(link.next_number());
+    const std::span<const iovec> parts = packet.finish(header, guard_.seed(), datagram_bytes);
+    const SendOutcome outcome = output_.send(index, parts, datagram_bytes);
+    if (outcome != SendOutcome::Sent) {
+        not_sent(index, {&span, 1}, acknowledging, outcome, now);
+        return false;
+    }
+    if (packet.bytes() > datagram_bytes)
+        link.sent_long(packet.bytes(), span, now);
+    else
+        link.sent(packet.bytes(), span, now);
+    client_.sent({&span, 1});
+    link.ran_dry();
+    return true;
 }
 
 bool Transport::send_train(const Choice& choice, Nanoseconds now) {
@@ -250,6 +293,7 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
         std::min({limits.train_bytes, Train::most_bytes, std::max(wanted, limits.packet_bytes)});
     // What was lost comes in many short pieces, each a packet of its own.
     const bool is_short = client_.pending_bytes() <= limits.packet_bytes / 2;
+    const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
     const std::uint32_t long_limit =
         is_short || client_.is_urgent() ? 0 : std::min(limit, link.longest_packet());
     if (long_limit >= 2 * limits.packet_bytes)
@@ -258,7 +302,6 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
     else
         begin_train(link, limits.packet_bytes, limit);
     spans_.clear();
-    const bool acknowledging = owed_packets_ != 0 || client_.delivered() != told_delivered_;
     train_.open_packet();
     if (acknowledging) append_acknowledgements(train_, now);
     if (room != 0 && !closing_) client_.fill(train_, spans_);
@@ -284,10 +327,16 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
         if (client_.pending_bytes() == 0) link.ran_dry();
         return true;
     }
+    not_sent(index, spans_, acknowledging, outcome, now);
+    return false;
+}
+
+void Transport::not_sent(std::size_t index, std::span<const Span> spans, bool acknowledging,
+                         SendOutcome outcome, Nanoseconds now) {
     // Their numbers are used up: some may have left all the same, and a number never means two
     // packets.
-    link.skip(static_cast<std::uint32_t>(spans_.size()), now);
-    for (auto span = spans_.rbegin(); span != spans_.rend(); ++span)
+    links_[index].skip(static_cast<std::uint32_t>(spans.size()), now);
+    for (auto span = spans.rbegin(); span != spans.rend(); ++span)
         if (!span->empty()) client_.unsent(*span);
     refused(index, outcome, now);
     if (acknowledging) {  // they did not go
@@ -295,7 +344,6 @@ bool Transport::send_train(const Choice& choice, Nanoseconds now) {
         owed_packets_ += 1;
         soon_ = true;
     }
-    return false;
 }
 
 void Transport::refused(std::size_t index, SendOutcome outcome, Nanoseconds now) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "links/link.hpp"
+#include "links/lone_packet.hpp"
 #include "links/packet_joiner.hpp"
 #include "links/policy.hpp"
 #include "links/send_outcome.hpp"
@@ -34,8 +35,11 @@ class StreamClient {
     /// Fills the train's open packet with frames, and further ones as long as there is room; says
     /// for each packet which part of the stream it carries.
     virtual void fill(Train& train, std::vector<Span>& spans) = 0;
+    /// All that waits is one message, whole, for which there is room: it goes into a packet of its
+    /// own. False: it is not, and nothing has happened.
+    [[nodiscard]] virtual bool fill_alone(LonePacket& packet, Span& span) = 0;
     /// The kernel has taken them.
-    virtual void sent(const std::vector<Span>& spans) = 0;
+    virtual void sent(std::span<const Span> spans) = 0;
     /// It has to be sent again.
     virtual void lost(const Span& span) = 0;
     /// It has not been sent at all.
@@ -174,12 +178,20 @@ class Transport {
     [[nodiscard]] Nanoseconds acknowledge_at() const noexcept;
     [[nodiscard]] wire::PacketHeader header_for(const Link& link) const noexcept;
     void begin_train(const Link& link, std::uint32_t packet_bytes, std::uint32_t limit);
-    [[gnu::always_inline]] void append_acknowledgements(Train& train, Nanoseconds now);
+    /// `Packet`: a train, of which one is open, or the front of a lone one.
+    template <class Packet>
+    [[gnu::always_inline]] void append_acknowledgements(Packet& packet, Nanoseconds now);
     [[nodiscard]] bool short_choice_holds_for(std::uint64_t pending,
                                               Nanoseconds now) const noexcept;
     [[nodiscard]] std::optional<Choice> choose(std::uint64_t pending, Nanoseconds now);
     [[nodiscard]] std::size_t answering_link() noexcept;
     bool send_train(const Choice& choice, Nanoseconds now);
+    /// The common case: one message waits, which goes into one packet.
+    [[nodiscard]] std::optional<bool> send_alone(std::size_t link, std::uint64_t pending,
+                                                 Nanoseconds now);
+    /// The kernel has taken none of them.
+    void not_sent(std::size_t link, std::span<const Span> spans, bool acknowledging,
+                  SendOutcome outcome, Nanoseconds now);
     /// False: it could not leave this host, and says nothing about the link.
     bool send_control(std::size_t index, Nanoseconds now, wire::FrameType type, std::uint64_t stamp,
                       std::uint32_t padded_to);

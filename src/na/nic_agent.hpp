@@ -220,7 +220,7 @@ class Endpoint {
     /// A send of one segment, which has become that entry of the send queue while no other waits
     /// to be started: true if it is under way like one that ring_send() found, but was never in the
     /// PD ring. False: nothing has happened. Only called if QueuePair::takes_sends.
-    [[nodiscard]] virtual bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+    [[nodiscard]] virtual bool take_send(std::uint64_t entry, PhysicalDescriptor segment,
                                          bool has_immediate, std::uint32_t immediate) {
         (void)entry, (void)segment, (void)has_immediate, (void)immediate;
         return false;

@@ -67,8 +67,8 @@ class WorkQueue {
         pds.make_room(chain_pds);
     }
     /// Appends an entry; its PDs are pushed by the caller before the NIC agent looks.
-    WorkEntry& post(std::uint64_t cookie, std::uint32_t cookie_handle, std::uint32_t chain_pds,
-                    std::uint32_t operation_bits) {
+    [[gnu::always_inline]] WorkEntry& post(std::uint64_t cookie, std::uint32_t cookie_handle,
+                                           std::uint32_t chain_pds, std::uint32_t operation_bits) {
         if (posted_ - reaped_ > mask_) [[unlikely]]
             grow();
         WorkEntry& entry = at(posted_++);
@@ -83,8 +83,9 @@ class WorkQueue {
         return entry;
     }
     /// The same for one that the NIC agent takes as it is posted, with no PDs; it gets its number.
-    std::uint64_t post_taken(std::uint64_t cookie, std::uint32_t cookie_handle,
-                             std::uint32_t operation_bits) {
+    [[gnu::always_inline]] std::uint64_t post_taken(std::uint64_t cookie,
+                                                    std::uint32_t cookie_handle,
+                                                    std::uint32_t operation_bits) {
         post(cookie, cookie_handle, 0, operation_bits);
         started_ = posted_;
         return posted_ - 1;

@@ -188,11 +188,26 @@ template <unsigned bits = 32>
 // What is stored in words is soon read in the same words, by the checksum: a processor can hand a
 // word on from store to load, but not one that is put together from several stores.
 
+/// A header as it lies in a packet.
+struct HeaderWords {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;  ///< its low half is the number
+};
+
+[[nodiscard]] constexpr HeaderWords words_of(const PacketHeader& header) noexcept {
+    return {std::uint64_t{header.token} | std::uint64_t{header.checksum} << 32U,
+            std::uint64_t{header.number} | std::uint64_t{header.version} << 32U |
+                std::uint64_t{header.link} << 40U | std::uint64_t{header.flags} << 48U |
+                std::uint64_t{header.message_high} << 56U};
+}
+
+inline void encode(std::byte* to, const HeaderWords& words) noexcept {
+    store(to, words.first);
+    store(to + 8, words.second);
+}
+
 inline void encode(std::byte* to, const PacketHeader& header) noexcept {
-    store(to, std::uint64_t{header.token} | std::uint64_t{header.checksum} << 32U);
-    store(to + 8, std::uint64_t{header.number} | std::uint64_t{header.version} << 32U |
-                      std::uint64_t{header.link} << 40U | std::uint64_t{header.flags} << 48U |
-                      std::uint64_t{header.message_high} << 56U);
+    encode(to, words_of(header));
 }
 
 inline PacketHeader decode_packet_header(const std::byte* from) noexcept {
@@ -253,14 +268,23 @@ inline std::uint32_t encode(std::byte* to, const DataFrame& frame) noexcept {
     return static_cast<std::uint32_t>(at - to);
 }
 
-inline std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept {
+/// All but the ranges.
+inline void encode_fixed(std::byte* to, const AcknowledgementFrame& frame) noexcept {
     store(to, std::uint64_t{static_cast<std::uint8_t>(FrameType::Acknowledgement)} |
                   std::uint64_t{frame.link} << 8U | std::uint64_t{frame.ranges} << 16U |
                   std::uint64_t{frame.state} << 24U | std::uint64_t{frame.delay_us} << 32U);
     store(to + 8, std::uint64_t{frame.delivered} | std::uint64_t{frame.largest} << 32U);
+}
+
+inline void encode(std::byte* to, const AcknowledgementFrame::Range& range) noexcept {
+    store(to, std::uint64_t{range.length} | std::uint64_t{range.gap} << 32U);
+}
+
+inline std::uint32_t encode(std::byte* to, const AcknowledgementFrame& frame) noexcept {
+    encode_fixed(to, frame);
     std::byte* at = to + AcknowledgementFrame::fixed_bytes;
     for (std::uint32_t i = 0; i < frame.ranges; ++i) {
-        store(at, std::uint64_t{frame.range[i].length} | std::uint64_t{frame.range[i].gap} << 32U);
+        encode(at, frame.range[i]);
         at += AcknowledgementFrame::range_bytes;
     }
     return static_cast<std::uint32_t>(at - to);

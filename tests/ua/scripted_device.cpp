@@ -59,7 +59,7 @@ void ScriptedEndpoint::ring_send() {
     }
 }
 
-bool ScriptedEndpoint::take_send(std::uint64_t entry, const na::PhysicalDescriptor& segment,
+bool ScriptedEndpoint::take_send(std::uint64_t entry, na::PhysicalDescriptor segment,
                                  bool has_immediate, std::uint32_t immediate) {
     if (sends_to_take_ == 0) return false;
     --sends_to_take_;

@@ -67,7 +67,7 @@ class ScriptedEndpoint final : public na::Endpoint {
 
     // --- the user agent's side ---
     void ring_send() override;
-    [[nodiscard]] bool take_send(std::uint64_t entry, const na::PhysicalDescriptor& segment,
+    [[nodiscard]] bool take_send(std::uint64_t entry, na::PhysicalDescriptor segment,
                                  bool has_immediate, std::uint32_t immediate) override;
     bool poll() override;
     void arm(na::Wakes wakes) override { armed_ = wakes; }

@@ -20,10 +20,9 @@ struct Finding {
 [[nodiscard]] Finding probe_cma();
 /// A sealed memfd that two processes map.
 [[nodiscard]] Finding probe_memory_file();
-/// A memfd of huge pages, really allocated.
-/// Of the program's own memory.
+/// Memory of the program's own, really moved.
 [[nodiscard]] Finding probe_huge_pages();
-/// Those that are set aside; kmem's.
+/// Those that are set aside, for kmem: a memfd of them, really allocated.
 [[nodiscard]] Finding probe_reserved_huge_pages();
 /// A process that sleeps on a word in shared memory and is woken by another.
 [[nodiscard]] Finding probe_futex();

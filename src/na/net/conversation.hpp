@@ -38,7 +38,7 @@ class Conversation final : private links::Output, private PacketTaker {
     /// New chains in the send queue go out: at once if nothing is under way, in trains otherwise.
     void post();
     /// As Endpoint::take_send(), but that it goes out with the next post().
-    [[nodiscard]] bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+    [[nodiscard]] bool take_send(std::uint64_t entry, PhysicalDescriptor segment,
                                  bool has_immediate, std::uint32_t immediate) {
         return session_.take_send(entry, segment, has_immediate, immediate);
     }

@@ -59,8 +59,8 @@ void NetEndpoint::ring_send() {
     busy_.store(true, std::memory_order_relaxed);
 }
 
-bool NetEndpoint::take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
-                            bool has_immediate, std::uint32_t immediate) {
+bool NetEndpoint::take_send(std::uint64_t entry, PhysicalDescriptor segment, bool has_immediate,
+                            std::uint32_t immediate) {
     if (!conversation_) return false;
     bool taken = false;
     try {

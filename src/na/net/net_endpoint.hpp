@@ -26,7 +26,7 @@ class NetEndpoint final : public Endpoint {
     ~NetEndpoint() override;
 
     void ring_send() override;
-    [[nodiscard]] bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+    [[nodiscard]] bool take_send(std::uint64_t entry, PhysicalDescriptor segment,
                                  bool has_immediate, std::uint32_t immediate) override;
     bool poll() override;
     void arm(Wakes wakes) override;

@@ -94,7 +94,7 @@ class Session final : public links::StreamClient {
     /// There are new chains in the send queue: takes as many as may be under way.
     void take_sends();
     /// A send of one segment that was never there. False: it has to go there, and wait.
-    [[nodiscard]] bool take_send(std::uint64_t entry, const PhysicalDescriptor& segment,
+    [[nodiscard]] bool take_send(std::uint64_t entry, PhysicalDescriptor segment,
                                  bool has_immediate, std::uint32_t immediate);
     /// Nothing of the program is used any more: its memory, its queues.
     void detach() noexcept { queues_ = nullptr; }
@@ -133,7 +133,8 @@ class Session final : public links::StreamClient {
 
     // links::StreamClient
     void fill(links::Train& train, std::vector<links::Span>& spans) override;
-    void sent(const std::vector<links::Span>& spans) override;
+    [[nodiscard]] bool fill_alone(links::LonePacket& packet, links::Span& span) override;
+    void sent(std::span<const links::Span> spans) override;
     void lost(const links::Span& span) override;
     void unsent(const links::Span& span) override;
     void peer_delivered(std::uint32_t count) override;
@@ -225,8 +226,8 @@ class Session final : public links::StreamClient {
     [[nodiscard]] const std::byte* bulk_of(const Outgoing& op) noexcept;
     [[nodiscard]] bool put_continuation(links::Train& train, std::uint64_t number,
                                         std::uint32_t& begin, std::uint32_t end);
-    [[nodiscard]] bool fill_with_one(links::Train& train, std::vector<links::Span>& spans);
-    [[gnu::always_inline, nodiscard]] bool put_short(links::Train& train, const Outgoing& op,
+    template <class Packet>
+    [[gnu::always_inline, nodiscard]] bool put_whole(Packet& packet, const Outgoing& op,
                                                      std::uint64_t number);
     /// Puts frames of [number, begin .. end) into the packet. False: there is no room for more.
     bool put(links::Train& train, std::uint64_t number, std::uint32_t& begin, std::uint32_t end,

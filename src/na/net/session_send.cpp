@@ -59,7 +59,7 @@ void Session::added_send(Outgoing& operation) noexcept {
     added(operation);
 }
 
-bool Session::take_send(std::uint64_t entry, const PhysicalDescriptor& segment, bool has_immediate,
+bool Session::take_send(std::uint64_t entry, PhysicalDescriptor segment, bool has_immediate,
                         std::uint32_t immediate) {
     if (halted_ || queues_ == nullptr || operations_.size() >= most_operations) return false;
     Outgoing& op = new_operation();
@@ -234,25 +234,30 @@ bool Session::put(links::Train& train, std::uint64_t number, std::uint32_t& begi
     return begin == end;
 }
 
-/// A short message, whole, out of one segment: the commonest frame of all.
-inline bool Session::put_short(links::Train& train, const Outgoing& op, std::uint64_t number) {
-    if (op.type != wire::FrameType::Send || op.segments.size() != 1 ||
-        op.length >= links::Train::least_reference)
-        return false;
+/// A message that goes into a packet whole, out of one segment: the commonest frame of all. False:
+/// nothing is done.
+template <class Packet>
+inline bool Session::put_whole(Packet& packet, const Outgoing& op, std::uint64_t number) {
+    if (op.type != wire::FrameType::Send || op.segments.size() != 1) return false;
     wire::DataFrame frame;  // of which it needs but few fields
     frame.flags = wire::data_whole;
     if (op.has_immediate) frame.flags |= wire::data_immediate;
     const std::uint32_t header = wire::data_frame_header_bytes(frame.type, frame.flags);
-    if (header + op.length > train.room()) return false;
+    if (header + op.length > packet.room()) return false;
     const PhysicalDescriptor& pd = op.segments[0];
     if (!allows(send_cache_, pd, 0)) return false;
     frame.length = static_cast<std::uint16_t>(op.length);
     frame.message = static_cast<std::uint32_t>(number);
     frame.receive = static_cast<std::uint32_t>(op.receive);
     frame.immediate = op.immediate;
-    std::byte* at = train.append(header + op.length);
+    const auto* const data = reinterpret_cast<const std::byte*>(pd.address);
+    const bool copied = op.length <= links::LonePacket::most_copied;
+    std::byte* at = packet.append(copied ? header + op.length : header);
     wire::encode(at, frame);
-    base::device_copy(at + header, reinterpret_cast<const std::byte*>(pd.address), op.length);
+    if (copied)
+        base::device_copy(at + header, data, op.length);
+    else
+        packet.refer(data, op.length);
     return true;
 }
 
@@ -431,7 +436,8 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
         const Outgoing& op = operation(unsent_operation_);
         const std::uint32_t end = op.length;
         std::uint32_t at = unsent_offset_;
-        bool finished = at == 0 && put_short(train, op, unsent_operation_);
+        bool finished = at == 0 && op.length <= links::LonePacket::most_copied &&
+                        put_whole(train, op, unsent_operation_);
         if (finished)
             at = end;
         else
@@ -451,15 +457,14 @@ void Session::fill_packet(links::Train& train, links::Span& span) {
     }
 }
 
-/// One short message, and nothing else waits: an answer, most likely. False: nothing is done.
-inline bool Session::fill_with_one(links::Train& train, std::vector<links::Span>& spans) {
+bool Session::fill_alone(links::LonePacket& packet, links::Span& span) {
     const std::uint64_t number = unsent_operation_;
     if (number + 1 != next_operation_ || unsent_offset_ != 0 || !lost_.empty() || halted_ ||
         queues_ == nullptr)
         return false;
     const Outgoing& op = operation(number);
-    if (!put_short(train, op, number)) return false;
-    spans.push_back({number, number, 0, op.length});
+    if (!put_whole(packet, op, number)) return false;
+    span = {number, number, 0, op.length};
     sent_before_ = std::max(sent_before_, ++unsent_operation_);
     pending_bytes_ = 0;
     urgent_ = false;
@@ -467,7 +472,6 @@ inline bool Session::fill_with_one(links::Train& train, std::vector<links::Span>
 }
 
 void Session::fill(links::Train& train, std::vector<links::Span>& spans) {
-    if (fill_with_one(train, spans)) return;
     fill_packets(train, spans);
     sent_before_ = std::max(sent_before_, unsent_operation_);
     settle_pending();
@@ -493,7 +497,7 @@ void Session::fill_packets(links::Train& train, std::vector<links::Span>& spans)
 }
 
 /// On an unreliable VI a message is done when the kernel has it.
-void Session::sent(const std::vector<links::Span>& spans) {
+void Session::sent(std::span<const links::Span> spans) {
     if (queues_ == nullptr || queues_->reliable()) return;
     for (const links::Span& span : spans)
         while (!span.empty() && !operations_.empty() && first_operation_ < unsent_operation_ &&

@@ -43,6 +43,23 @@ TEST_F(Deregistered, TheSendersMemory) {
     EXPECT_EQ(to.data.back(), std::byte{0});
 }
 
+/// All of them go alone: short ones, those of a datagram and those of a long packet.
+TEST_F(Deregistered, TheMemoryOfAMessageThatWaits) {
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{1'000}, std::size_t{4'096}}) {
+        SimulatedNetwork one{41, options_of(1, na::reliable_reception)};
+        Memory there{long_bytes};
+        Memory here{bytes};
+        one.run(20 * millisecond, [] { return false; });  // the link is up
+        one.side(1).post_receive(there.part(0, bytes), there.handle, 1);
+        one.side(0).post_send(here.part(0, bytes), here.handle, std::nullopt, 1);
+        SimulatedNetwork::deregister_memory(here.handle);
+        one.poll(0);
+        ASSERT_TRUE(one.run(1'000 * millisecond, [&] { return one.side(0).session.halted(); }));
+        EXPECT_EQ(error_of(one.side(0).completed(one.side(0).queues.send)), na::status_protection);
+        EXPECT_FALSE(one.side(1).completed(one.side(1).queues.receive)) << bytes;
+    }
+}
+
 TEST_F(Deregistered, TheReceiversMemory) {
     receiver.post_receive(to.part(0, long_bytes), to.handle, 1);
     sender.post_send(from.part(0, long_bytes), from.handle, std::nullopt, 1);
