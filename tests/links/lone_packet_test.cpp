@@ -70,16 +70,16 @@ class LonePacketTest : public testing::TestWithParam<LoneMessage> {
             packet.refer(memory.data(), bytes);
     }
     [[nodiscard]] Bytes by_train() const {
-        Train train;
+        Train made;
         if (GetParam().payload > datagram_bytes)
-            train.begin_long(datagram_bytes, Train::most_bytes, guard, header, number);
+            made.begin_long(datagram_bytes, Train::most_bytes, guard, header, number);
         else
-            train.begin(datagram_bytes, Train::most_bytes, guard, header, number);
-        train.open_packet();
-        append_acknowledgement(train);
-        append_message(train);
-        train.finish();
-        return joined(train.parts());
+            made.begin(datagram_bytes, Train::most_bytes, guard, header, number);
+        made.open_packet();
+        append_acknowledgement(made);
+        append_message(made);
+        made.finish();
+        return joined(made.parts());
     }
 
     static constexpr std::uint32_t frame_bytes =
