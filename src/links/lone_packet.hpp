@@ -87,12 +87,15 @@ class LonePacket {
     [[nodiscard]] std::uint32_t bytes() const noexcept { return sent_bytes_; }
 
   private:
-    /// With the commonest front, an acknowledgement of one range, it begins with a cache line.
-    static constexpr std::uint32_t message_at = 192 + wire::PacketHeader::bytes +
-                                                wire::AcknowledgementFrame::fixed_bytes +
-                                                wire::AcknowledgementFrame::range_bytes;
-    static constexpr std::uint32_t all_bytes = 576;
-    static_assert(most_front <= message_at);
+    /// No further back, or the front could grow beyond what room() has left for it. With the
+    /// commonest front, an acknowledgement of one range, the packet begins with a cache line.
+    static constexpr std::uint32_t message_at = most_front;
+    static constexpr std::uint32_t all_bytes = 512;
+    static_assert((message_at - wire::PacketHeader::bytes -
+                   wire::AcknowledgementFrame::fixed_bytes -
+                   wire::AcknowledgementFrame::range_bytes) %
+                      64 ==
+                  0);
     static_assert(message_at + wire::longest_data_frame_header + most_copied <= all_bytes);
     std::uint32_t room_;
     std::uint32_t begin_ = message_at;

@@ -55,9 +55,18 @@ constexpr std::uint32_t header_bytes(Family family) {
 /// Found without a call, unlike the variables of a thread that have to be made.
 [[gnu::tls_model("initial-exec")]] constinit thread_local std::byte* known_receive_buffer = nullptr;
 
+struct FreeReceiveBuffer {
+    ~FreeReceiveBuffer() {
+        const base::AlignedBytes freed(known_receive_buffer);
+        known_receive_buffer = nullptr;
+    }
+};
+
+/// Who receives when the thread's variables are gone, at the end of the program, makes one anew.
 [[gnu::noinline]] std::byte* make_receive_buffer() {
-    thread_local const base::AlignedBytes buffer = base::aligned_bytes(receive_bytes);
-    return known_receive_buffer = buffer.get();
+    thread_local const FreeReceiveBuffer at_thread_end;
+    static_cast<void>(&at_thread_end);
+    return known_receive_buffer = base::aligned_bytes(receive_bytes).release();
 }
 
 /// One for all ports of a thread, so that it stays in the cache. It is freed with its thread.
