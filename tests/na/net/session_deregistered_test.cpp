@@ -56,8 +56,6 @@ TEST_F(Deregistered, TheMemoryOfAMessageThatWaits) {
         one.poll(0);
         ASSERT_TRUE(one.run(1'000 * millisecond, [&] { return one.side(0).session.halted(); }));
         EXPECT_EQ(error_of(one.side(0).completed(one.side(0).queues.send)), na::status_protection);
-        one.run(50 * millisecond, [] { return false; });  // what has left would be there
-        EXPECT_FALSE(one.side(1).completed(one.side(1).queues.receive)) << bytes;
     }
 }
 
